@@ -1,0 +1,1 @@
+"""Optimus in Airflow: operator, sensor, trigger, links, plugin."""
