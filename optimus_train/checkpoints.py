@@ -1,0 +1,143 @@
+"""Checkpoints that are either complete or absent.
+
+    <OPTIMUS_CHECKPOINTS>/g000007/step-000000000120/optimus.json and what the script wrote
+
+Each generation writes into a folder of its own, so that one that is late to die can spoil nothing, and reads
+the newest complete checkpoint of its own or an earlier one. A checkpoint is written under a temporary name,
+forced to disk and then renamed; its `optimus.json` is written last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import operator
+import os
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Iterator, List, Optional, Tuple, Union
+
+from optimus_train.environment import checkpoint_root, generation
+from optimus_train.output import checkpoint_saved, last_metrics
+
+MARKER = "optimus.json"
+_GENERATION = re.compile(r"g([0-9]{6,})")
+_STEP = re.compile(r"step-([0-9]{12,})")
+
+
+@contextlib.contextmanager
+def checkpoint(step: int, keep: int = 2) -> Iterator[Path]:
+    """Gives an empty folder to write into; it becomes the checkpoint of `step` when the block ends well.
+
+        with optimus_train.checkpoint(step) as folder:
+            model.save(folder / "model")
+
+    If the block raises, nothing is left of it. Of this generation the newest `keep` checkpoints stay. Only
+    one rank may write it, by custom worker 0.
+    """
+    step = operator.index(step)
+    if step < 0 or keep < 1:
+        raise ValueError("checkpoint(step=%d, keep=%d): step must be at least 0 and keep at least 1."
+                         % (step, keep))
+    folder = checkpoint_root() / ("g%06d" % generation())
+    folder.mkdir(parents=True, exist_ok=True)
+    final = folder / ("step-%012d" % step)
+    temporary = Path(tempfile.mkdtemp(prefix=".saving-", dir=str(folder)))
+    try:
+        os.chmod(str(temporary), 0o755)  # mkdtemp's own is for one user; the next generation may be another
+        yield temporary
+        _write_marker(temporary, step)
+        _force_to_disk(temporary)
+        _rename(temporary, final)
+    except BaseException:
+        shutil.rmtree(str(temporary), ignore_errors=True)
+        raise
+    checkpoint_saved(step, str(final))
+    for _, old in _complete_in(folder)[:-keep]:
+        shutil.rmtree(str(old), ignore_errors=True)
+
+
+def latest_checkpoint() -> Optional[Path]:
+    """The newest complete checkpoint: of the highest generation up to our own that has one, its last step."""
+    try:
+        entries = list(checkpoint_root().iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    found = ((_GENERATION.fullmatch(entry.name), entry) for entry in entries)
+    numbered = ((int(match.group(1)), entry) for match, entry in found if match)
+    for _, folder in sorted((pair for pair in numbered if pair[0] <= generation()), reverse=True):
+        complete = _complete_in(folder)
+        if complete:
+            return complete[-1][1]
+    return None
+
+
+def checkpoint_step(path: Union[str, Path]) -> int:
+    """The step after which this checkpoint was taken."""
+    step = _step_of(Path(path))
+    if step is None:
+        raise ValueError("%s is no complete checkpoint: it needs the name step-<12 digits> and a valid %s."
+                         % (path, MARKER))
+    return step
+
+
+def _complete_in(folder: Path) -> List[Tuple[int, Path]]:
+    """The folder's complete checkpoints, oldest first."""
+    try:
+        entries = list(folder.iterdir())
+    except OSError:
+        return []
+    steps = ((_step_of(entry), entry) for entry in entries)
+    return sorted((step, entry) for step, entry in steps if step is not None)
+
+
+def _step_of(path: Path) -> Optional[int]:
+    match = _STEP.fullmatch(path.name)
+    if not match:
+        return None
+    try:
+        marker = json.loads((path / MARKER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    step = int(match.group(1))
+    return step if isinstance(marker, dict) and marker.get("step") == step else None
+
+
+def _write_marker(folder: Path, step: int) -> None:
+    marker = {
+        "step": step,
+        "generation": generation(),
+        "time": round(time.time(), 6),
+        "metrics": last_metrics(),
+    }
+    (folder / MARKER).write_text(json.dumps(marker, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _rename(temporary: Path, final: Path) -> None:
+    """Puts the new checkpoint in its place; one of the same step makes way for it."""
+    if final.exists():
+        aside = Path(tempfile.mkdtemp(prefix=".old-", dir=str(final.parent)))
+        os.replace(str(final), str(aside))
+        os.replace(str(temporary), str(final))
+        shutil.rmtree(str(aside), ignore_errors=True)
+    else:
+        os.replace(str(temporary), str(final))
+    _sync(final.parent)
+
+
+def _force_to_disk(folder: Path) -> None:
+    for parent, _, files in os.walk(str(folder)):
+        for name in files:
+            _sync(Path(parent, name))
+        _sync(Path(parent))
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(str(path), os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
