@@ -7,33 +7,34 @@ Digits are ASCII. When a text is ambiguous nothing is read: 1,234 may be one num
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
 
 FLOAT = r"[+-]?(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?\d++)?+"
 _NOT_FINITE = r"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?+)"
-_START = r"(?<![\w/.@$?&`-])"  # not within a word, a path, an option (--lr=0.1) or a query
+_NAME = r"([A-Za-z_](?<![\w/.@$?&`-][A-Za-z_])(?:(?<=T)ime (?=cost))?+[\w./@%-]*+)"
+"""Not within a word, a path, an option (--lr=0.1) or a query. The first letter comes before the test of what
+is left of it, since an expression that begins with a set of characters is searched for much faster. `Time cost`
+is a duration: its name must not be cost, as a loss may be."""
+
+_WORDS = ("[Ee]poch", "EPOCH", "[Ss]tep", "STEP", "global_step", "[Ii]ter", "[Ii]teration", "[Bb]atch")
+_IS_WORD = "|".join(rf"(?<={word})(?<![\w./@%-]{word})" for word in _WORDS)
 _COORDINATE = (
-    r"([Ee](?:poch|POCH)|(?:[Gg]lobal[_ ]?)?[Ss](?:tep|TEP)|[Ii](?:ter(?:ation)?|TER)|[Bb](?:atch|ATCH))"
-    r"(?![\w/-])"
-    r"[\"']?[ \t]*+[=:]?[ \t]*+[\"']?[\[(]?[ \t]*+"
+    rf"(?:{_IS_WORD})[\"']?[ \t]*+[=:]?[ \t]*+[\"']?[\[(]?[ \t]*+"
     r"(\d{1,18}+(?:\.\d*+)?)(?:[ \t]*+/[ \t]*+(\d{1,18}+)|-(\d{1,18}+))?+"
     r"(?![\w%]|[.:,]\d)[\"')\]]*+(?:\[[ \t]*+(\d{1,18}+)/(\d{1,18}+)\])?"
 )
 _METRIC = (
-    r"((?:Time )?+[A-Za-z_][\w./@%-]*+)([\"']?[ \t]*+[=:][ \t]*+[\"']?)"
+    r"([\"']?[ \t]*+[=:][ \t]*+[\"']?)"
     r"(?:(?:tensor|array|(?:np|numpy)\.float\d++)\()?"
     rf"({FLOAT}|{_NOT_FINITE})(?![\w]|[.:/,-]\d)(%?)"
 )
-_FIND = re.compile(rf"{_START}(?:{_COORDINATE}|{_METRIC})", re.ASCII).findall
+_FIND = re.compile(rf"{_NAME}(?:{_METRIC}|{_COORDINATE})", re.ASCII).findall
 _TQDM = re.compile(r"\|[ ]*(\d{1,18})/(\d{1,18}) \[", re.ASCII).search
 _KERAS = re.compile(r"\s*(\d{1,18})/(\d{1,18})\s.*?(?:s/step|s/epoch|\u2501|\[[=>])", re.ASCII).match
 _HEADER = re.compile(r"\W*epoch\W*\d+(?:\s*/\s*\d+)?\W*$", re.ASCII | re.IGNORECASE).match
 
-_RANKS = {
-    "global_step": 5, "globalstep": 5, "global step": 5, "step": 4, "iteration": 3, "iter": 3, "batch": 2
-}  # fmt: skip
+_RANKS = {"global_step": 5, "step": 4, "iteration": 3, "iter": 3, "batch": 2}
 """Words that count steps. If a line has several, the highest wins."""
 
 STRUCTURAL = frozenset(_RANKS) | {"epoch", "timestamp"}
@@ -73,15 +74,15 @@ class Reading:
 def read(text: str) -> Reading:
     """Reads a text of any content; never raises."""
     reading = Reading()
-    for word, first, total, last, step, steps, name, sep, value, percent in _FIND(text):
-        if name:
-            _take_metric(reading, name, sep, value, percent)
-        elif word in ("Epoch", "epoch", "EPOCH"):
-            reading.epoch = float(first)
-            if steps:
-                reading.take_step(4, int(step), int(steps), per_epoch=True)
-        else:
-            _take_count(reading, word.lower(), last or first, total)
+    for name, sep, value, percent, *place in _FIND(text):
+        word = name.lower()
+        if not value:
+            _take_place(reading, word, *place)
+        elif word in STRUCTURAL:
+            if not percent:
+                _take_coordinate(reading, word, float(value))
+        elif not _is_setting(name) and not (sep == ":" and _is_place(name, value)):
+            reading.values.append((name, float(value)))
     if "/" in text:
         _take_bar(reading, text)
     if reading.epoch is not None and not reading.values:
@@ -89,23 +90,32 @@ def read(text: str) -> Reading:
     return reading
 
 
-def _take_count(reading: Reading, word: str, count: str, total: str) -> None:
-    within = word == "batch" or bool(total)
-    reading.take_step(_RANKS[word], int(float(count)), int(total) if total else None, within)
+def _take_coordinate(reading: Reading, word: str, number: float) -> None:
+    """Takes `step=120`, and what a logger made of it: `step: 1.2e+02`."""
+    if not 0 <= number < 1e18:
+        return
+    if word == "epoch":
+        reading.epoch = number
+    elif word in _RANKS and number.is_integer():
+        reading.take_step(_RANKS[word], int(number), None, per_epoch=word == "batch")
 
 
-def _take_metric(reading: Reading, name: str, sep: str, value: str, percent: str) -> None:
-    if name.lower() in STRUCTURAL:  # as 1e3; what a counter prints is read as a coordinate
-        number = float(value)
-        if name.lower() in _RANKS and not percent and number.is_integer() and 0 <= number < 1e18:
-            reading.take_step(_RANKS[name.lower()], int(number), None, per_epoch=False)
-    elif not _is_setting(name) and not (sep == ":" and _is_place(name, value)):
-        reading.values.append((name, float(value)))
+def _take_place(
+    reading: Reading, word: str, first: str, total: str, last: str, step: str, steps: str
+) -> None:
+    """Takes `Epoch[1]`, `Batch [0-20]`, `step 100/600` and `Epoch: [0][10/500]`."""
+    if word != "epoch":
+        within = word == "batch" or bool(total)
+        reading.take_step(_RANKS[word], int(float(last or first)), int(total) if total else None, within)
+        return
+    reading.epoch = float(first)
+    if steps:
+        reading.take_step(_RANKS["step"], int(step), int(steps), per_epoch=True)
 
 
 def _is_setting(name: str) -> bool:
     """TF_ENABLE_ONEDNN_OPTS=0 is an environment variable; VAL_LOSS=0.3 is not."""
-    return len(name) > 128 or (name.isupper() and "_" in name and not is_loss(name))
+    return len(name) > 128 or ("_" in name and name.isupper() and not is_loss(name))
 
 
 def _is_place(name: str, value: str) -> bool:
@@ -120,8 +130,3 @@ def _take_bar(reading: Reading, text: str) -> None:
     reading.bar = True
     done, total = int(found[1]), int(found[2])
     reading.take_step(1, done, total, per_epoch=True)
-
-
-def finite(value: float) -> bool:
-    """Whether a number may become a point."""
-    return math.isfinite(value)

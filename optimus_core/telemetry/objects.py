@@ -11,12 +11,19 @@ from typing import Any
 from optimus_core.telemetry.grammar import FLOAT, STRUCTURAL, Reading
 
 _NUMBER = re.compile(rf"\s*(?:{FLOAT}|[+-]?(?:nan|inf(?:inity)?))\s*", re.ASCII | re.IGNORECASE).fullmatch
+_WORD = r"'((?:[^'\\]++)?+)'"
+_FLAT = re.compile(rf"\{{(?:{_WORD}: (?:{_WORD}|{FLOAT})(?:, |(?=\}})))++\}}", re.ASCII).fullmatch
+_PAIRS = re.compile(rf"{_WORD}: (?:{_WORD}|({FLOAT}))", re.ASCII).findall
+"""The dictionary that a trainer prints; reading it as a Python expression takes ten times as long."""
+
 _STEPS = {"global_step": 5, "step": 4, "iteration": 3, "iter": 3, "batch": 2}
 _DEPTH = 4
 
 
 def load(text: str) -> dict[str, Any] | None:
     """The object, or None if the text is not one."""
+    if _FLAT(text):
+        return {name: word or plain for name, word, plain in _PAIRS(text)}
     try:
         value = json.loads(text) if text[1:].lstrip()[:1] == '"' else ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from optimus_core.telemetry import protocol
-from optimus_core.telemetry.grammar import Reading, finite, is_loss, read
+from optimus_core.telemetry.grammar import Reading, is_loss, read
 from optimus_core.telemetry.objects import load, read_object
 from optimus_core.telemetry.pattern import compile_pattern, read_pattern
 from optimus_core.telemetry.records import Event, EventKind, ParseResult, Point, Record
@@ -35,6 +36,17 @@ class Parser:
         self._visible = self._told = False
         self.line = 1
         self.unread = 0
+
+    def state(self) -> dict[str, Any]:
+        """What to keep, as JSON, to go on later at the next line."""
+        return {"line": self.line, "unread": self.unread, "epoch": self._epoch}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], pattern: str | None = None) -> Parser:
+        """A Parser that goes on after a whole line at which state() was kept."""
+        parser = cls(pattern)
+        parser.line, parser.unread, parser._epoch = state["line"], state["unread"], state["epoch"]
+        return parser
 
     def feed(self, data: bytes, time: float | None = None) -> list[Record]:
         """What the lines that these bytes complete tell; `time` is when they were written, if known."""
@@ -117,7 +129,7 @@ class Parser:
             self._epoch = reading.epoch
         epoch = self._epoch if reading.epoch is None else reading.epoch
         for name, value in reading.values:
-            if finite(value):
+            if isfinite(value):
                 records.append(
                     Point(
                         self.line, name, value, reading.step, epoch, time,

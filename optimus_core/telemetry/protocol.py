@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
-from optimus_core.telemetry.grammar import Reading, finite
+from optimus_core.telemetry.grammar import Reading
 from optimus_core.telemetry.objects import flatten, number, whole
 from optimus_core.telemetry.records import Event, EventKind
 
@@ -15,7 +16,7 @@ _OWN = ("optimus", "time", "step", "epoch")
 def time_of(fields: dict[str, Any], otherwise: float | None) -> float | None:
     """When the replica wrote the line by its own clock, else when it was received."""
     own = fields.get("time")
-    if isinstance(own, int | float) and (time := number(own)) is not None and finite(time):
+    if isinstance(own, int | float) and (time := number(own)) is not None and isfinite(time):
         return time
     return otherwise
 
@@ -29,7 +30,7 @@ def read_report(fields: dict[str, Any], line: int, time: float | None) -> tuple[
 
 def _report(fields: dict[str, Any], line: int, time: float | None) -> tuple[Reading, list[Event]]:
     reading = Reading(step=whole(fields.get("step")), epoch=number(fields.get("epoch")))
-    if reading.epoch is not None and not finite(reading.epoch):
+    if reading.epoch is not None and not isfinite(reading.epoch):
         reading.epoch = None
     reading.values = list(flatten({name: value for name, value in fields.items() if name not in _OWN}))
     if reading.values or reading.step is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from optimus_core.telemetry.records import Point
 
@@ -31,6 +32,18 @@ class StepCounter:
         if point.step is None:
             return self._by_epoch(point.epoch)
         return self._within(math.floor(point.epoch), point.step, point.steps_per_epoch)
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on later, as JSON."""
+        return {name.lstrip("_"): value for name, value in vars(self).items()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> StepCounter:
+        """The counter whose state was kept."""
+        counter = cls(state["steps_per_epoch"], state["first_epoch"])
+        counter._given, counter._longest = state["given"], state["longest"]
+        counter._epoch = state["epoch"]
+        return counter
 
     def _by_epoch(self, epoch: float) -> int | None:
         return None if self.steps_per_epoch is None else round(epoch * self.steps_per_epoch)

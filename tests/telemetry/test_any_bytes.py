@@ -15,7 +15,8 @@ from optimus_core.telemetry.text import MAX_LENGTH
 PIECES = st.sampled_from(
     [
         "loss", "val/loss", "step", "Epoch 2/3", "Epoch[", "]", "Batch [0-20]", "=", ": ", "0.25", "1e-5",
-        "nan", "inf", "{", "}", "'", '"', '{"optimus": "report", "step": ', '"time": 1e999', ", ", "\n", "\r", "\b",
+        "nan", "inf", "{", "}", "'", '"',
+        '{"optimus": "report", "step": ', '"time": 1e999', ", ", "\n", "\r", "\b",
         "\x1b[1m", "\x1b]0;", "\x07", "━", "57/57 ", "10ms/step", "| 36/40 [00:01<00:00",
         "#argo progress=1/2",
         "9" * 20, "-", "+", ".", "%", " ", "\t", "٣", "\x00", "tensor(", "(", ")", "\ud800",

@@ -313,3 +313,15 @@ def test_blank_lines_are_not_unread() -> None:
 
 def test_a_line_of_several_frames_is_unread_only_if_all_are() -> None:
     assert parse_file(b"hm\rloss=1\nhm\rhm\n").unread == 1
+
+
+def test_a_parser_that_was_stored_goes_on_at_the_next_line() -> None:
+    first = Parser()
+    first.parse_line("Epoch 2/3")
+    again = Parser.from_state(first.state())
+    assert again.parse_line("loss: 1") == [Point(2, "loss", 1.0, None, 2.0)]
+
+
+def test_a_line_that_is_told_twice_has_the_same_key() -> None:
+    one, two = parse_file(b"step=3 loss=1\nstep=3 loss=1").points
+    assert one.key == two.key == ("loss", 3, None)

@@ -101,3 +101,14 @@ def test_coordinates_become_steps_of_the_run(
 ) -> None:
     counter = StepCounter(given_steps)
     assert [counter.global_step(p) for p in parse_file(text.encode()).points] == want
+
+
+def test_a_counter_that_was_stored_goes_on_as_if_it_had_not() -> None:
+    lines = [b"Epoch[%d] Batch [%d] loss=1\n" % (epoch, batch) for epoch in (1, 2, 3) for batch in (5, 9)]
+    points = parse_file(b"".join(lines)).points
+    one, steps = StepCounter(), []
+    counter = StepCounter()
+    for point in points:
+        counter = StepCounter.from_state(json.loads(json.dumps(counter.state())))
+        steps.append(counter.global_step(point))
+    assert steps == [one.global_step(p) for p in points] == [5, 9, 14, 18, 23, 27]
