@@ -14,8 +14,8 @@ FLOAT = r"[+-]?(?:\d++\.?+\d*+|\.\d++)(?:[eE][+-]?\d++)?+"
 _NOT_FINITE = r"[+-]?(?:[nN][aA][nN]|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?+)"
 _NAME = r"([A-Za-z_](?<![\w/.@$?&`-][A-Za-z_])(?:(?<=T)ime (?=cost))?+[\w./@%-]*+)"
 """Not within a word, a path, an option (--lr=0.1) or a query. The first letter comes before the test of what
-is left of it, since an expression that begins with a set of characters is searched for much faster. `Time cost`
-is a duration: its name must not be cost, as a loss may be."""
+is left of it, since an expression that begins with a set of characters is searched for much faster.
+`Time cost` is a duration: its name must not be cost, as a loss may be."""
 
 _WORDS = ("[Ee]poch", "EPOCH", "[Ss]tep", "STEP", "global_step", "[Ii]ter", "[Ii]teration", "[Bb]atch")
 _IS_WORD = "|".join(rf"(?<={word})(?<![\w./@%-]{word})" for word in _WORDS)
