@@ -9,3 +9,19 @@ class OptimusError(Exception):
 
 class SpecificationError(OptimusError, ValueError):
     """What was asked for cannot be; the text says what was given, why not, and what to write instead."""
+
+
+class ClusterUnavailable(OptimusError):
+    """The cluster could not be asked: nothing is known, so nothing may be concluded from it."""
+
+
+class NameTaken(OptimusError):
+    """A replica's name is in use by something that Optimus did not make for this job."""
+
+
+class StoreError(OptimusError):
+    """The store can't be used as it is: the text says what to do."""
+
+
+class UnknownJob(OptimusError, LookupError):
+    """No job has this name or identity."""

@@ -1,0 +1,41 @@
+"""What every part of the engine needs: the store, the settings, the clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from optimus_core.cluster.base import Cluster
+from optimus_core.errors import SpecificationError
+from optimus_core.settings import Settings
+from optimus_core.store import Store
+
+
+@dataclass(frozen=True)
+class Context:
+    """The store, the settings and the clusters by name, opened when first used."""
+
+    store: Store
+    settings: Settings
+    open_cluster: Callable[[str], Cluster]
+
+    def cluster(self, name: str) -> Cluster:
+        """Return the cluster called ``name``.
+
+        Raises:
+            SpecificationError: no such cluster is declared.
+        """
+        return self.open_cluster(name)
+
+
+def clusters_from(known: Mapping[str, Cluster]) -> Callable[[str], Cluster]:
+    """Return an opener over clusters that are open already."""
+
+    def open_cluster(name: str) -> Cluster:
+        if name not in known:
+            raise SpecificationError(
+                f'cluster "{name}" is not declared. Known: {", ".join(sorted(known))}. Declare it in clusters.yaml.'
+            )
+        return known[name]
+
+    return open_cluster

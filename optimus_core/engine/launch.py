@@ -1,0 +1,123 @@
+"""From a generation in the store to the replicas that the cluster is asked for. Twice the same gives the same."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from math import ceil
+from pathlib import Path
+
+import optimus_train
+from optimus_core import __version__
+from optimus_core.cluster.base import Cluster, ReplicaSpec, Role
+from optimus_core.engine.context import Context
+from optimus_core.frameworks import Group, Member, environment, roles
+from optimus_core.job import TrainingJob
+from optimus_core.names import group_name, replica_name
+from optimus_core.resources import Resources, total
+from optimus_core.store import GenerationRow, JobRow
+
+SCHEDULER_DEMAND = Resources.of(cpu="100m", memory="128Mi")
+"""What MXNet's scheduler process gets; it only keeps addresses."""
+
+
+def job_of(row: JobRow) -> TrainingJob:
+    """Return the specification of a stored job."""
+    return TrainingJob.from_dict(row.specification)
+
+
+def demand(job: TrainingJob, role: Role, memory_factor: float = 1.0) -> Resources:
+    """Return what one replica of ``role`` asks for; memory grows by ``memory_factor`` after it ran out."""
+    if role is Role.SCHEDULER:
+        return SCHEDULER_DEMAND
+    replicas = job.servers if role is Role.SERVER and job.servers is not None else job.workers
+    asked = replicas.demand
+    if memory_factor == 1.0:
+        return asked
+    return Resources({**asked, "memory": ceil(asked["memory"] * memory_factor)})
+
+
+def demand_by_node(row: JobRow, generation: GenerationRow) -> dict[str, Resources]:
+    """Return what a generation asks for of each node."""
+    job, by_node = job_of(row), {}
+    placed = place_members(job, generation)
+    for node in sorted({node for *_, node in placed}):
+        by_node[node] = total(demand(job, role, row.memory_factor) for role, _, at in placed if at == node)
+    return by_node
+
+
+def place_members(job: TrainingJob, generation: GenerationRow) -> list[tuple[Role, int, str]]:
+    """Return (role, index, node) of each replica of a generation; a scheduler sits beside worker 0."""
+    seats = {
+        Role.WORKER: _seats(generation.placement, "workers"),
+        Role.SERVER: _seats(generation.placement, "servers"),
+    }
+    first = sorted(generation.placement)[0]
+    placed = []
+    for role, index in roles(job.framework, generation.servers, generation.workers):
+        node = first if role is Role.SCHEDULER else next(seats[role])
+        placed.append((role, index, node))
+    return placed
+
+
+def _seats(placement: Mapping[str, Mapping[str, int]], kind: str) -> Iterator[str]:
+    return (node for node in sorted(placement) for _ in range(placement[node].get(kind, 0)))
+
+
+def replica_specs(ctx: Context, row: JobRow, generation: GenerationRow, cluster: Cluster) -> list[ReplicaSpec]:
+    """Return the replicas of a generation, each with its whole environment."""
+    job = job_of(row)
+    group = group_name(row.name, generation.number)
+    placed = place_members(job, generation)
+    endpoints = cluster.endpoints(group, [(role, index) for role, index, _ in placed])
+    members = tuple(Member(role, index, endpoints[role, index]) for role, index, _ in placed)
+    shared = Group(
+        job=row.name,
+        generation=generation.number,
+        attempt=row.attempt,
+        members=members,
+        batch_size=job.batch_size,
+        batch_per=job.batch_per,
+        checkpoints=str(checkpoint_folder(ctx, row)),
+        grace_seconds=job.grace_seconds,
+    )
+    library = runtime_folder(ctx)
+    specs = []
+    for member, (role, index, node) in zip(members, placed, strict=True):
+        env = dict(job.env) | environment(job.framework, shared, member)
+        env["PYTHONPATH"] = ":".join(filter(None, [str(library), job.env.get("PYTHONPATH", "")]))
+        env.setdefault("PYTHONUNBUFFERED", "1")
+        specs.append(
+            ReplicaSpec(
+                name=replica_name(row.name, role, index, generation.number),
+                job=row.name,
+                generation=generation.number,
+                role=role,
+                index=index,
+                node=node,
+                resources=demand(job, role, row.memory_factor),
+                command=tuple(job.command),
+                env=env,
+                grace_seconds=job.grace_seconds,
+                image=job.image,
+                labels={},
+                working_dir=job.working_dir,
+            )
+        )
+    return specs
+
+
+def checkpoint_folder(ctx: Context, row: JobRow) -> Path:
+    """Return where a job's checkpoints lie: a folder per start from scratch, below it one per generation."""
+    return Path(ctx.settings.checkpoint_root) / row.name / f"l{row.lineage}"
+
+
+def runtime_folder(ctx: Context) -> Path:
+    """Return a folder that holds ``optimus_train`` and nothing else, to stand first on a replica's path."""
+    folder = Path(ctx.settings.home) / "runtime" / __version__
+    target = folder / "optimus_train"
+    source = Path(next(iter(optimus_train.__path__)))
+    if not target.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder

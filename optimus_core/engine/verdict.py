@@ -1,0 +1,86 @@
+"""What the ends of a generation's replicas mean: a pure function of their last seen states.
+
+Signs of disruption come before exit codes: a replica that was evicted and saved its work may well have exited 0.
+Success needs proof; whatever is in doubt is gone on with from the checkpoint, where a finished job ends at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from optimus_core.cluster.base import Phase, Replica, Role
+
+ALIVE = (Phase.PENDING, Phase.RUNNING, Phase.UNKNOWN)
+"""Phases of a replica that may still do something; unknown frees no room and starts nothing."""
+_DISRUPTED = {"Disrupted": "evicted", "Evicted": "evicted", "NodeLost": "lost", "Lost": "lost", "OOMKilled": "oom"}
+_GRAVITY = ("lost", "evicted", "oom", "killed", "user_error")
+"""Peers of a replica that died often fail too: the first of these that is seen explains the others."""
+
+
+class Outcome(StrEnum):
+    """What is to be done about a generation."""
+
+    GOING_ON = "going_on"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An outcome; for a failure its class (each has its own retries) and the replica that shows it best."""
+
+    outcome: Outcome
+    failure: str | None = None
+    numbers: dict[str, str | int | float] = field(default_factory=dict)
+
+
+def judge(replicas: Sequence[Replica], expected: int, deciders: frozenset[Role]) -> Verdict:
+    """Judge a generation that nobody asked to stop.
+
+    Args:
+        replicas: those of the generation that the cluster lists.
+        expected: how many there must be; a missing one was deleted by somebody else.
+        deciders: the roles whose exits decide.
+    """
+    failures = [(replica, kind) for replica in replicas if (kind := failure_of(replica, deciders)) is not None]
+    if failures:
+        replica, kind = min(failures, key=lambda pair: (_GRAVITY.index(pair[1]), pair[0].name))
+        return Verdict(Outcome.FAILED, kind, _describe(replica))
+    if len(replicas) < expected:
+        return Verdict(Outcome.FAILED, "lost", {"replicas": len(replicas), "expected": expected})
+    deciding = [replica for replica in replicas if replica.role in deciders]
+    if deciding and all(_proves_success(replica) for replica in deciding):
+        return Verdict(Outcome.SUCCEEDED)
+    return Verdict(Outcome.GOING_ON)
+
+
+def failure_of(replica: Replica, deciders: frozenset[Role]) -> str | None:
+    """Return the class of failure that a replica shows, None while it may still succeed."""
+    if replica.phase in ALIVE:
+        return "evicted" if replica.terminating else None
+    if replica.exit_code == 0 and replica.reason == "OOMKilled":
+        return None  # a child was killed and the script went on: no failure
+    if replica.reason in _DISRUPTED:
+        return _DISRUPTED[replica.reason]
+    if replica.exit_code == 0:
+        return "evicted" if replica.terminating and replica.role in deciders else None
+    if replica.exit_code is None:
+        return "user_error" if replica.reason == "StartError" else "lost"
+    return "killed" if replica.exit_code < 0 or replica.exit_code >= 128 else "user_error"
+
+
+def _proves_success(replica: Replica) -> bool:
+    return replica.phase is Phase.SUCCEEDED and replica.exit_code == 0
+
+
+def _describe(replica: Replica) -> dict[str, str | int | float]:
+    numbers: dict[str, str | int | float] = {"replica": replica.name, "node": replica.node}
+    if replica.exit_code is not None:
+        numbers["exit_code"] = replica.exit_code
+    if replica.reason:
+        numbers["cluster_reason"] = replica.reason
+    if replica.message:
+        numbers["message"] = replica.message[-500:]
+    return numbers

@@ -1,0 +1,187 @@
+"""Resource vectors and Kubernetes quantities, exact.
+
+A :class:`Resources` holds whole numbers: millicores of ``cpu``, bytes of ``memory``, pieces of any device. The
+grammar of a quantity is that of the Kubernetes API (``1500m``, ``2Gi``, ``1e3``), read strictly.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from math import ceil
+
+from optimus_core.errors import SpecificationError
+
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
+_DECIMAL = {
+    "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1),
+    "k": Fraction(10**3), "M": Fraction(10**6), "G": Fraction(10**9),
+    "T": Fraction(10**12), "P": Fraction(10**15), "E": Fraction(10**18),
+}  # fmt: skip
+_SUFFIXES = {**_DECIMAL, **{name: Fraction(value) for name, value in _BINARY.items()}}
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,3})|([A-Za-z]*))", re.ASCII)
+_DEVICE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
+
+
+def parse_quantity(value: object, where: str = "quantity") -> Fraction:
+    """Return the exact value of a Kubernetes quantity given as text or int.
+
+    Args:
+        value: such as ``"500m"``, ``"1.5Gi"``, ``"1e3"`` or ``2``. Floats and booleans are refused.
+        where: named in the error, such as ``"workers.memory"``.
+
+    Raises:
+        SpecificationError: the text is not a quantity; the error suggests what to write.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise SpecificationError(
+            f'{where} is {value!r}, of type {type(value).__name__}; a quantity is text. Write it as "{value}".'
+        )
+    match = _QUANTITY.fullmatch(str(value))
+    if match is None:
+        raise SpecificationError(
+            f'{where} is "{value}", which is not a quantity. Write such as "2", "500m" or "4Gi".'
+        )
+    number, exponent, suffix = Fraction(match[1]), match[2], match[3]
+    if exponent is not None:
+        return number * Fraction(10) ** int(exponent)
+    if suffix not in _SUFFIXES:
+        raise SpecificationError(f'{where} is "{value}"; {_suggest_suffix(match[1], suffix)}')
+    return number * _SUFFIXES[suffix]
+
+
+def _suggest_suffix(number: str, suffix: str) -> str:
+    if suffix == "K":
+        return f'Kubernetes knows "k" and "Ki", not "K". Write "{number}Ki" (1024 each) or "{number}k" (1000 each).'
+    near = difflib.get_close_matches(suffix, list(_SUFFIXES), n=1, cutoff=0.3)
+    hint = f' Did you mean "{number}{near[0]}"?' if near and near[0] else ""
+    return f'"{suffix}" is no unit that Kubernetes knows (m, k, M, G, T, Ki, Mi, Gi, Ti).{hint}'
+
+
+class Resources(Mapping[str, int]):
+    """An immutable vector of whole amounts: ``cpu`` in millicores, ``memory`` in bytes, devices in pieces.
+
+    A name that is missing is zero; zeros are not stored, so equal vectors compare and hash equal.
+    """
+
+    __slots__ = ("_amounts",)
+
+    def __init__(self, amounts: Mapping[str, int] | None = None) -> None:
+        self._amounts = {name: int(amounts[name]) for name in sorted(amounts or {}) if (amounts or {})[name]}
+
+    @classmethod
+    def of(
+        cls,
+        cpu: str | int = 0,
+        memory: str | int = 0,
+        devices: Mapping[str, int | str] | None = None,
+        where: str = "",
+    ) -> Resources:
+        """Read quantities as a user writes them; fractions are rounded up to what can be counted.
+
+        Raises:
+            SpecificationError: an amount that is not a quantity, is negative, or a part of a device.
+        """
+        prefix = f"{where}." if where else ""
+        amounts = {
+            "cpu": ceil(parse_quantity(cpu, f"{prefix}cpu") * 1000),
+            "memory": ceil(parse_quantity(memory, f"{prefix}memory")),
+        }
+        for name, count in (devices or {}).items():
+            amounts[name] = _device_count(name, count, prefix)
+        for name, amount in amounts.items():
+            if amount < 0:
+                raise SpecificationError(
+                    f"{prefix}{name} is negative. Write how much there is of it, or leave it out."
+                )
+        return cls(amounts)
+
+    @classmethod
+    def from_quantities(cls, quantities: Mapping[str, str | int], where: str = "") -> Resources:
+        """Read a flat mapping as Kubernetes gives it: ``{"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": "1"}``."""
+        devices = {name: value for name, value in quantities.items() if name not in ("cpu", "memory")}
+        return cls.of(quantities.get("cpu", 0), quantities.get("memory", 0), devices, where)
+
+    def to_quantities(self) -> dict[str, str]:
+        """Return the amounts as Kubernetes quantities, e.g. ``{"cpu": "1500m", "memory": "512Mi"}``."""
+        return {name: format_amount(name, amount) for name, amount in self._amounts.items()}
+
+    def __getitem__(self, name: str) -> int:
+        return self._amounts.get(name, 0)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._amounts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._amounts)
+
+    def __len__(self) -> int:
+        return len(self._amounts)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._amounts.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Resources) and self._amounts == other._amounts
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources({name: self[name] + other[name] for name in {*self, *other}})
+
+    def __sub__(self, other: Resources) -> Resources:
+        """Subtract; amounts may become negative (more is asked for than there is)."""
+        return Resources({name: self[name] - other[name] for name in {*self, *other}})
+
+    def __mul__(self, count: int) -> Resources:
+        return Resources({name: amount * count for name, amount in self._amounts.items()})
+
+    def fits_in(self, room: Resources) -> bool:
+        """Say whether every amount is at most that of ``room``."""
+        return all(amount <= room[name] for name, amount in self._amounts.items())
+
+    def clamped(self) -> Resources:
+        """Return the same with negative amounts as zero."""
+        return Resources({name: max(0, amount) for name, amount in self._amounts.items()})
+
+    def __repr__(self) -> str:
+        return f"Resources({self.describe()})"
+
+    def describe(self) -> str:
+        """Return a text for people: ``1500m cpu, 512Mi memory``."""
+        return ", ".join(f"{text} {name}" for name, text in self.to_quantities().items()) or "nothing"
+
+
+def total(vectors: Iterable[Resources]) -> Resources:
+    """Return the sum of ``vectors``."""
+    amounts: dict[str, int] = {}
+    for vector in vectors:
+        for name, amount in vector.items():
+            amounts[name] = amounts.get(name, 0) + amount
+    return Resources(amounts)
+
+
+def format_amount(name: str, amount: int) -> str:
+    """Return the Kubernetes quantity of a whole amount, in the largest unit that keeps it exact."""
+    if name == "cpu":
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if name == "memory":
+        for unit in ("Ti", "Gi", "Mi", "Ki"):
+            if amount and amount % _BINARY[unit] == 0:
+                return f"{amount // _BINARY[unit]}{unit}"
+    return str(amount)
+
+
+def _device_count(name: str, count: int | str, prefix: str) -> int:
+    if (
+        not _DEVICE.fullmatch(name)
+        and name not in ("pods", "ephemeral-storage")
+        and not name.startswith("hugepages-")
+    ):
+        raise SpecificationError(
+            f'{prefix}devices names "{name}"; a device is "vendor/name". Write such as "nvidia.com/gpu" or "amd.com/gpu".'
+        )
+    amount = parse_quantity(count, f'{prefix}devices["{name}"]')
+    if amount.denominator != 1:
+        raise SpecificationError(f'{prefix}devices["{name}"] is {count}; devices come whole. Write 1, 2, ...')
+    return int(amount)
