@@ -30,9 +30,11 @@ def job_batch_size(default: int = 32) -> int:
     return size if per == "job" else size * workers()
 
 
-def steps_per_epoch(n_samples: int, default: int = 32) -> int:
-    """How many steps see each sample once; the last of them may be a short one."""
-    return _batches_in(n_samples, job_batch_size(default))
+def steps_per_epoch(n_samples: int, in_turn: bool = False, default: int = 32) -> int:
+    """How many steps see each sample once; the last of them may be a short one. `in_turn` as in `batches`."""
+    if n_samples < 1:
+        raise ValueError("n_samples is %d; there is nothing to train on." % n_samples)
+    return -(-n_samples // _step_size(in_turn, default))
 
 
 def shard(n_samples: int, epoch: int, seed: int = 0, default: int = 32) -> List[int]:
@@ -52,9 +54,9 @@ def batches(n_samples: int, start_step: int = 0, seed: int = 0, in_turn: bool = 
     training wants.
     """
     mine, count = _worker_rank(), workers()
-    size = integer("OPTIMUS_BATCH_SIZE", default, least=1) if in_turn else job_batch_size(default)
+    size, per_epoch = _step_size(in_turn, default), steps_per_epoch(n_samples, in_turn, default)
     step, stride = (start_step + 1 + mine, count) if in_turn else (start_step + 1, 1)
-    per_epoch, drawn, order = _batches_in(n_samples, size), -1, []  # type: Tuple[int, int, List[int]]
+    drawn, order = -1, []  # type: Tuple[int, List[int]]
     while True:
         epoch, position = divmod(step - 1, per_epoch)
         if epoch != drawn:
@@ -71,10 +73,8 @@ def permutation(n_samples: int, epoch: int, seed: int = 0) -> List[int]:
     return order
 
 
-def _batches_in(n_samples: int, size: int) -> int:
-    if n_samples < 1:
-        raise ValueError("n_samples is %d; there is nothing to train on." % n_samples)
-    return -(-n_samples // size)
+def _step_size(in_turn: bool, default: int) -> int:
+    return integer("OPTIMUS_BATCH_SIZE", default, least=1) if in_turn else job_batch_size(default)
 
 
 def _worker_rank() -> int:
