@@ -1,0 +1,130 @@
+import json
+import os
+
+import pytest
+
+import optimus_train
+from optimus_train import checkpoints
+
+
+@pytest.fixture
+def generation(monkeypatch, tmp_path):
+    """generation(n): from now on we are generation n of the job."""
+    monkeypatch.setenv("OPTIMUS_CHECKPOINTS", str(tmp_path / "job"))
+    return lambda number: monkeypatch.setenv("OPTIMUS_GENERATION", str(number))
+
+
+def save(step, text="weights", **options):
+    with optimus_train.checkpoint(step, **options) as folder:
+        (folder / "model").write_text(text)
+
+
+def save_half(step):
+    with optimus_train.checkpoint(step) as folder:
+        (folder / "model").write_text("half")
+        raise RuntimeError
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_checkpoint_has_its_place_its_marker_and_is_told(generation, tmp_path, capsys):
+    generation(7)
+    optimus_train.report(120, 0.5)
+    save(120)
+    folder = tmp_path / "job" / "g000007" / "step-000000000120"
+    marker = json.loads((folder / "optimus.json").read_text())
+    assert (marker["step"], marker["generation"], marker["metrics"]) == (120, 7, {"loss": 0.5})
+    line = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (line["optimus"], line["step"], line["path"]) == ("checkpoint", 120, str(folder))
+    assert optimus_train.latest_checkpoint() == folder
+    assert optimus_train.checkpoint_step(folder) == 120
+
+
+def test_by_hand_checkpoints_are_kept_in_the_current_folder(tmp_path):
+    save(1)
+    assert (tmp_path / "checkpoints" / "g000000" / "step-000000000001" / "model").exists()
+
+
+def test_a_block_that_fails_leaves_nothing(generation, tmp_path, capsys):
+    generation(1)
+    with pytest.raises(RuntimeError):
+        save_half(5)
+    assert names(tmp_path / "job" / "g000001") == []
+    assert optimus_train.latest_checkpoint() is None
+    assert capsys.readouterr().out == ""
+
+
+def test_the_newest_two_of_this_generation_stay(generation, tmp_path):
+    generation(1)
+    save(1)
+    generation(2)
+    for step in (2, 3, 4):
+        save(step)
+    assert names(tmp_path / "job" / "g000002") == ["step-000000000003", "step-000000000004"]
+    assert names(tmp_path / "job" / "g000001") == ["step-000000000001"]
+
+
+def test_the_same_step_again_replaces_the_first(generation, tmp_path):
+    generation(1)
+    save(4, "old")
+    save(4, "new")
+    assert names(tmp_path / "job" / "g000001") == ["step-000000000004"]
+    assert (optimus_train.latest_checkpoint() / "model").read_text() == "new"
+
+
+def test_the_highest_generation_counts_before_the_highest_step(generation):
+    generation(1)
+    save(900)
+    generation(2)
+    save(100)
+    generation(3)
+    assert optimus_train.checkpoint_step(optimus_train.latest_checkpoint()) == 100
+
+
+def test_a_checkpoint_of_a_later_generation_is_not_ours(generation):
+    generation(1)
+    save(10)
+    generation(3)
+    save(20)
+    generation(2)
+    assert optimus_train.checkpoint_step(optimus_train.latest_checkpoint()) == 10
+
+
+@pytest.mark.parametrize("spoil", [
+    pytest.param(lambda folder: (folder / "optimus.json").unlink(), id="no-marker"),
+    pytest.param(lambda folder: (folder / "optimus.json").write_text('{"step": 2'), id="half-a-marker"),
+    pytest.param(lambda folder: (folder / "optimus.json").write_text("[]"), id="another-marker"),
+    pytest.param(lambda folder: (folder / "optimus.json").write_text('{"step": 7}'), id="another-step"),
+    pytest.param(lambda folder: folder.rename(folder.parent / ".saving-1"), id="a-temporary-name"),
+])
+def test_a_broken_checkpoint_is_passed_over_even_if_its_generation_has_no_other(generation, tmp_path, spoil):
+    generation(1)
+    save(1)
+    generation(2)
+    save(2)
+    spoil(tmp_path / "job" / "g000002" / "step-000000000002")
+    assert optimus_train.checkpoint_step(optimus_train.latest_checkpoint()) == 1
+
+
+def test_asking_a_folder_that_is_no_checkpoint_for_its_step_says_so(tmp_path):
+    with pytest.raises(ValueError, match="no complete checkpoint"):
+        optimus_train.checkpoint_step(tmp_path)
+
+
+def test_all_files_are_on_disk_before_the_checkpoint_has_its_name(generation, monkeypatch):
+    generation(1)
+    done = []
+    monkeypatch.setattr(checkpoints, "_sync", lambda path: done.append(path.name))
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda a, b: (done.append("named"), replace(a, b)))
+    save(1)
+    assert {"model", "optimus.json"} <= set(done[:done.index("named")])
+    assert done[-1] == "g000001"
+
+
+@pytest.mark.parametrize("options", [{"step": -1}, {"step": 1, "keep": 0}])
+def test_impossible_numbers_are_refused(options):
+    with pytest.raises(ValueError, match="at least"), optimus_train.checkpoint(**options):
+        pass
