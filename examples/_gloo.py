@@ -2,6 +2,7 @@
 
 import datetime
 import importlib.util
+import os
 
 import numpy as np
 from _wire import PeerLost
@@ -14,6 +15,7 @@ class Gloo:
         if importlib.util.find_spec("torch") is None:
             raise SystemExit("--backend gloo needs PyTorch, which is missing: pip install torch, "
                              "or use --backend ring.")
+        os.environ.setdefault("USE_LIBUV", "0")  # some builds, such as Debian's, have no libuv
         import torch
 
         self.torch = torch

@@ -75,22 +75,24 @@ class Server:
 
     def _attend(self, link: Link) -> None:
         """Serves one worker from its first to its last message."""
-        rank = None
+        rank, why = None, "something unexpected ended its connection"
         try:
             rank = self._admit(link)
             while True:
                 header, vector = link.receive()
                 if header["kind"] == "goodbye":
-                    self._leave(rank)
-                    return
+                    break
                 self._answer(link, rank, header, vector)
+            self._leave(rank)
+            why = ""
         except PeerLost as lost:
-            if rank is not None:
-                self._lose(rank, str(lost))
+            why = str(lost)
         except Ended:
-            pass
+            why = ""
         finally:
             link.close()
+            if rank is not None and why:
+                self._lose(rank, why)
 
     def _admit(self, link: Link) -> int:
         rank = welcome(link)

@@ -17,6 +17,9 @@ from _wire import Link, PeerLost, StoppedAtStart, connect, listen, stopped_withi
 import optimus_train
 from optimus_train import stop_requested
 
+# Gradients that come late act as momentum does; with more of it four workers do not converge.
+ASYNC = {"lr": 0.2, "momentum": 0.0}
+
 
 class Servers:
     """All parameter servers as one."""
@@ -129,7 +132,10 @@ def main() -> int | None:
     parser = flags("Trains a digit reader with parameter servers.")
     parser.add_argument("--mode", choices=["sync", "async"], default="sync",
                         help="sync: a step waits for all workers, which share one batch; async: each "
-                             f"worker's batch is a step of its own (batch: OPTIMUS_BATCH_SIZE, else {BATCH})")
+                             f"worker's batch (OPTIMUS_BATCH_SIZE samples, else {BATCH}) is a step of its own, "
+                             f"and unless given --lr is {ASYNC['lr']:g} and --momentum {ASYNC['momentum']:g}")
+    if parser.parse_known_args()[0].mode == "async":
+        parser.set_defaults(**ASYNC)
     args = parser.parse_args()
     return serve(args) if optimus_train.role() == "server" else work(args)
 

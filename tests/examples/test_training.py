@@ -1,5 +1,6 @@
 """The examples, as real processes: the same training at every size, over every resize, stop and loss."""
 
+import importlib.util
 import signal
 
 import pytest
@@ -151,13 +152,13 @@ def test_asynchronous_training_goes_on_without_a_worker_that_was_killed(start):
     assert steps_of_checkpoints(generation)[-1] == 400
 
 
-def test_asynchronous_steps_are_counted_over_all_workers(start):
-    generation = start(PS, *QUICK, "--steps", 100, "--mode", "async", workers=3, servers=2, per="worker")
+def test_asynchronous_steps_are_counted_over_all_workers_and_many_workers_learn_too(start):
+    generation = start(PS, *QUICK, "--steps", 300, "--mode", "async", workers=4, servers=2, batch=64, per="worker")
     assert all_zero(generation.wait())
     losses = generation.leader.losses()
-    assert max(losses) == 100
-    assert len(losses) < 100  # the leader did only its part of them
-    assert losses[100] < losses[min(losses)] / 2
+    assert max(losses) == 300
+    assert len(losses) < 300  # the leader did only its part of them
+    assert losses[300] < 0.5
 
 
 def test_a_finished_job_ends_again_at_once(start):
@@ -173,3 +174,23 @@ def test_a_script_run_by_hand_needs_nothing_but_itself(start, script):
                                      "OPTIMUS_CHECKPOINTS", "OPTIMUS_BATCH_SIZE", "OPTIMUS_BATCH_PER")}
     generation = start(script, *QUICK, "--epochs", "0.5", env={**nothing, "OPTIMUS_WORKERS": "1"})
     assert all_zero(generation.wait())
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="PyTorch is installed")
+def test_without_pytorch_its_backend_says_what_to_do(start):
+    generation = start(RING, *QUICK, "--backend", "gloo")
+    assert generation.wait() == {"worker 0": 1}
+    assert "pip install torch" in generation.leader.err.read_text()
+
+
+def test_workers_without_a_parameter_server_are_told_so(start):
+    generation = start(PS, *QUICK, workers=2)
+    assert set(generation.wait().values()) == {1}
+    assert "OPTIMUS_SERVERS is 0" in generation.leader.err.read_text()
+
+
+def test_another_model_than_in_the_checkpoint_is_refused(start):
+    assert all_zero(start(RING, *QUICK, "--steps", 5).wait())
+    other = start(RING, *QUICK, "--steps", 10, "--hidden", 8)
+    assert other.wait() == {"worker 0": 1}
+    assert "use the same --hidden" in other.leader.err.read_text()
