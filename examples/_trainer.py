@@ -21,13 +21,14 @@ def flags(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--steps", type=int, default=600, help="train for so many steps of the job")
     parser.add_argument("--epochs", type=float, help="train for so many passes over the data instead")
     parser.add_argument("--lr", type=float, default=0.05, help="learning rate")
-    parser.add_argument("--momentum", type=float, default=0.9)
+    parser.add_argument("--momentum", type=float, default=0.9, help="of the gradient descent")
     parser.add_argument("--hidden", type=int, default=64, help="width of the hidden layer")
     parser.add_argument("--read-ms", type=float, default=2.0,
                         help="wait so many milliseconds for each sample, as if it came from remote storage: "
                              "the wait, not the arithmetic, is what more workers share")
-    parser.add_argument("--report-every", type=int, default=5, metavar="STEPS")
-    parser.add_argument("--checkpoint-every", type=int, default=100, metavar="STEPS")
+    parser.add_argument("--report-every", type=int, default=5, metavar="STEPS", help="how often to report")
+    parser.add_argument("--checkpoint-every", type=int, default=100, metavar="STEPS",
+                        help="how often rank 0 saves a checkpoint; it also does when training ends or is stopped")
     parser.add_argument("--connect-seconds", type=float, default=30.0,
                         help="how long to wait for the other replicas at the start")
     parser.add_argument("--timeout", type=float, default=120.0,
