@@ -1,0 +1,230 @@
+"""The snapshot that a plan is made from, and the plan: plain, frozen, JSON with a schema.
+
+Amounts are whole numbers as in :mod:`optimus_core.resources` (millicores, bytes, devices), times are seconds since
+the epoch, durations seconds. A snapshot holds everything that :func:`optimus_core.scheduling.plan.plan` may know.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError
+
+from optimus_core.errors import SpecificationError
+from optimus_core.reasons import Reason
+
+SNAPSHOT_VERSION = 1
+"""Raised whenever an older reader would misunderstand a snapshot."""
+
+Amounts = dict[str, NonNegativeInt]
+"""Resource name -> whole amount: ``cpu`` in millicores, ``memory`` in bytes, devices in pieces."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Node(_Frozen):
+    """A machine: what it offers and what others than Optimus use of it."""
+
+    name: str
+    allocatable: Amounts
+    others: Amounts = {}
+    """What replicas that are not ours ask for."""
+    labels: dict[str, str] = {}
+    ready: bool = True
+    """False: nothing new is placed here; what runs here is kept."""
+
+
+class Size(_Frozen):
+    """Numbers of parameter servers and of workers; (0, 0) is paused or not started."""
+
+    servers: NonNegativeInt = 0
+    workers: NonNegativeInt = 0
+
+    def __bool__(self) -> bool:
+        return self.workers > 0 or self.servers > 0
+
+
+NOTHING = Size()
+"""No replica at all."""
+Placement = dict[str, Size]
+"""Node name -> the replicas on it. A scheduler process, if there is one, sits on the first node by name."""
+
+
+class Remaining(_Frozen):
+    """What a job still has to do. Without a value nothing is known."""
+
+    value: NonNegativeFloat | None = None
+    low: NonNegativeFloat | None = None
+    """Lower end of the interval that the estimator gives."""
+    high: NonNegativeFloat | None = None
+    unit: str = "steps"
+    source: str = "unknown"
+    """Who says so: such as ``declared``, ``fitted``, ``history``, ``unknown``."""
+
+
+class JobView(_Frozen):
+    """One job as the scheduler sees it."""
+
+    name: str
+    workload: str = ""
+    state: Literal["queued", "running", "paused"]
+    arrived: float
+    """When it was queued first: seconds since the epoch."""
+    priority: int = 0
+    """Who has more gets its minimum first."""
+    pool: str = "default"
+    strategy: Literal["ps_sync", "ps_async", "allreduce"] = "allreduce"
+    """Only the ``ps_`` strategies have parameter servers."""
+    worker_demand: Amounts
+    server_demand: Amounts = {}
+    scheduler_demand: Amounts = {}
+    """Of one further process, on the first node of the placement; empty if the framework needs none."""
+    min_workers: PositiveInt = 1
+    max_workers: PositiveInt = 1
+    min_servers: NonNegativeInt = 0
+    max_servers: NonNegativeInt = 0
+    batch_per: str = "worker"
+    size: Size = NOTHING
+    """What it has now; (0, 0) if nothing."""
+    placement: Placement = {}
+    pinned: Size | None = None
+    """A person's wish that stands above the allocation."""
+    barred: list[Size] = []
+    """Sizes that are not to be tried now, e.g. since they have just failed to start."""
+    resizable: bool = True
+    """False: once it runs, it keeps its size."""
+    remaining: Remaining = Remaining()
+    speed: dict[str, Any] = {}
+    """A speed model as ``SpeedModel.to_dict`` gives it; empty means that nothing is known."""
+    work_per_step: Literal["constant", "workers"] = "constant"
+    """``workers``: a step of w workers does w times the work of a step of one (a synchronous job with a batch per
+    worker); ``remaining`` then counts steps of one worker. ``constant``: every step is the same work."""
+    young: bool = False
+    """It has just begun: its estimates are not to be trusted fully."""
+    restart_cost: NonNegativeFloat | None = None
+    """Seconds that a change of size costs it, as measured; None: the settings' default."""
+    not_before: float | None = None
+    """It is not started before this time (it backs off after a failure)."""
+    seconds_at_size: NonNegativeFloat | None = None
+    """How long it has had its size; None if it has none or nobody knows."""
+    specification: dict[str, Any] = {}
+    """What the user wrote, without secrets; for people, the plan does not read it."""
+
+
+class Draining(_Frozen):
+    """What still terminates and belongs to no present placement: the plan counts on it to become free soon."""
+
+    job: str
+    node: str
+    resources: Amounts
+
+
+class PlanSettings(_Frozen):
+    """What of the settings a plan depends on."""
+
+    pausing: Literal["never"] = "never"
+    """Whether running jobs may be paused for others: ``never``."""
+    young_factor: Annotated[float, Field(gt=0, le=1)] = 0.95
+    """Factor on the gain of a job whose prediction is unreliable (section 4 of the Optimus paper)."""
+    default_restart_cost: NonNegativeFloat = 15.0
+    """Seconds that a change costs a job of which none has been measured."""
+    min_gain: NonNegativeFloat = 0.2
+    """A change must save more than the restart cost times (1 + this); above 0 so that equals don't take turns."""
+    min_seconds_at_size: NonNegativeFloat = 0.0
+    """A job that has had its size for less than this many seconds is only changed if it must be."""
+    remaining_weight: Annotated[float, Field(ge=0, le=4)] = 0.0
+    """Exponent r: seconds of a job count (seconds it would take at its minimum) ** -r. 0 is the paper: the sum of
+    completion times; larger favours short jobs."""
+
+
+class Snapshot(_Frozen):
+    """A cluster at one moment with the jobs that want it."""
+
+    version: int = SNAPSHOT_VERSION
+    time: float
+    """Seconds since the epoch."""
+    cluster: str = "default"
+    settings: PlanSettings = PlanSettings()
+    nodes: list[Node] = []
+    jobs: list[JobView] = []
+    draining: list[Draining] = []
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Return the snapshot as JSON text."""
+        return self.model_dump_json(indent=indent)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Snapshot:
+        """Read a snapshot as :meth:`to_json` wrote it.
+
+        Raises:
+            SpecificationError: the text is no JSON, of another version, or does not follow the schema.
+        """
+        try:
+            version = _Version.model_validate_json(text).version
+        except ValidationError as error:
+            raise SpecificationError(
+                f"The snapshot can't be read: {_first(error)}. Give what Snapshot.to_json wrote."
+            ) from error
+        if version != SNAPSHOT_VERSION:
+            raise SpecificationError(
+                f"The snapshot is of version {version}; this Optimus reads version {SNAPSHOT_VERSION}. "
+                f"Take a new snapshot, or read it with the Optimus that wrote it."
+            )
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            raise SpecificationError(
+                f"The snapshot does not follow its schema: {_first(error)}. snapshot_schema() says what is expected."
+            ) from error
+
+
+class _Version(BaseModel):
+    version: int
+
+
+def _first(error: ValidationError) -> str:
+    problem = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(str(part) for part in problem["loc"])
+    return f"{where}: {problem['msg']}" if where else problem["msg"]
+
+
+def snapshot_schema() -> dict[str, Any]:
+    """Return the JSON schema of a snapshot."""
+    return Snapshot.model_json_schema()
+
+
+class Decision(_Frozen):
+    """What one job shall have, and why."""
+
+    job: str
+    size: Size
+    """Wanted; (0, 0): it waits."""
+    placement: Placement
+    present: Size
+    reason: Reason
+    remaining: Remaining
+    seconds_saved_by_one_worker: float | None = None
+    """How much sooner it would be done with one more worker; negative: later; None: unknown or not allowed."""
+    seconds_saved_by_one_server: float | None = None
+    predicted_seconds: float | None = None
+    """Until it is done at the wanted size; None if unknown or waiting."""
+    waits_for: Reason | None = None
+    changed: bool
+    """Whether size or placement differ from the present."""
+
+
+class Plan(_Frozen):
+    """The decisions for all jobs of a cluster, by name, and what they leave free."""
+
+    cluster: str
+    time: float
+    decisions: list[Decision]
+    free: dict[str, Amounts]
+    """Node -> what is left of a ready node once everything is as decided."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data, ready for JSON."""
+        return self.model_dump(mode="json")
