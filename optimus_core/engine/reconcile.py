@@ -1,0 +1,252 @@
+"""Driving: one short step of one job towards what is wanted.
+
+It looks first, acts, and returns the phase and when to look again. It may be called at any time, twice, by two at
+once, or die in the middle: each change of the store is a compare-and-set on what was looked at, each act on the
+cluster is idempotent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from optimus_core.cluster.base import Cluster, Phase, Replica
+from optimus_core.engine import collect, endings
+from optimus_core.engine.context import Context
+from optimus_core.engine.launch import demand_by_node, job_of, replica_specs
+from optimus_core.engine.ledger import granted, missing, observed, room_for
+from optimus_core.engine.verdict import ALIVE, Outcome, judge
+from optimus_core.errors import ClusterUnavailable, OptimusError
+from optimus_core.frameworks import deciders, roles
+from optimus_core.store import ACTIVE, CONFLICTS, FINAL, GenerationRow, JobRow
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step found: the phase, seconds until the next look, and whether the job has ended."""
+
+    phase: str
+    look_again: float
+    final: bool = False
+
+
+@dataclass
+class View:
+    """What one step looks at: a job, its generations and its replicas, all of one moment."""
+
+    ctx: Context
+    cluster: Cluster
+    job: JobRow
+    generations: list[GenerationRow]
+    replicas: list[Replica]
+
+    def alive(self, number: int | None = None) -> list[Replica]:
+        """Return the replicas that may still do something, of one generation or of all."""
+        return [r for r in self.replicas if r.phase in ALIVE and number in (None, r.generation)]
+
+    def of(self, number: int) -> list[Replica]:
+        """Return the replicas of generation ``number``."""
+        return [r for r in self.replicas if r.generation == number]
+
+    def active(self, *states: str) -> list[GenerationRow]:
+        """Return the generations in one of ``states``."""
+        return [g for g in self.generations if g.state in (states or ACTIVE)]
+
+    @property
+    def wanted(self) -> GenerationRow | None:
+        """The generation that the newest round asked for, if it has not begun."""
+        return next((g for g in self.generations if g.number == self.job.wanted and g.state == "wanted"), None)
+
+
+def reconcile(ctx: Context, job_id: int) -> Step:
+    """Take one step with the job ``job_id``; a job that has ended, or is unknown, needs none."""
+    poll = ctx.settings.poll_seconds
+    try:
+        view = _look(ctx, job_id)
+        if view is None:
+            return Step("ended", poll, final=True)
+        collect.collect(ctx, view.job, view.replicas, view.cluster)
+        return _act(view)
+    except ClusterUnavailable:
+        return Step("unknown", max(poll, 5.0))
+    except CONFLICTS:
+        return Step("overtaken", poll)
+
+
+def _look(ctx: Context, job_id: int) -> View | None:
+    with ctx.store.transaction() as tx:
+        job = tx.peek_job(job_id)
+        if job is None or job.state in FINAL:
+            return None
+        tx.touch(job_id)
+    cluster = ctx.cluster(job.cluster)
+    replicas = cluster.list(job.name)
+    with ctx.store.transaction() as tx:  # after the list: no generation is judged by pods of before its time
+        job = tx.peek_job(job_id)
+        if job is None or job.state in FINAL:
+            return None
+        return View(ctx, cluster, job, tx.generations(job_id), replicas)
+
+
+def _act(view: View) -> Step:
+    """Stop what is not wanted, settle what is gone, judge what runs, start what is wanted: the first that applies."""
+    poll = view.ctx.settings.poll_seconds
+    _stop_unwanted(view)
+    gone = [g for g in view.active("draining") if not view.alive(g.number)]
+    if gone:
+        for generation in gone:
+            endings.settle(view.ctx, view.job, generation)
+        return Step("drained", 0.0)
+    if view.job.state == "stopping":
+        return _stop(view)
+    if view.active("draining"):
+        return Step("draining", min(poll, 1.0))
+    running = view.active("starting", "running")
+    if running:
+        return _watch(view, running[-1])
+    if view.wanted is not None:
+        return _start(view, view.wanted)
+    return _wait(view)
+
+
+def _stop_unwanted(view: View) -> None:
+    """Ask everything to stop that belongs to no started generation: drained, superseded, or come late."""
+    kept = {g.number for g in view.active("starting", "running")} if view.job.state != "stopping" else set()
+    unwanted = [r for r in view.alive() if r.generation not in kept and not r.terminating]
+    if unwanted:
+        view.cluster.delete(unwanted)
+
+
+def _stop(view: View) -> Step:
+    for generation in view.active("starting", "running"):
+        endings.drain(view.ctx, view.job, generation, "stop_requested")
+    with view.ctx.store.transaction() as tx:
+        for generation in tx.generations(view.job.id):
+            if generation.state == "wanted":
+                generation.state, generation.gone_at = "superseded", tx.now
+    if view.alive() or view.active():
+        return Step("stopping", 0.0 if view.active("starting", "running") else min(view.ctx.settings.poll_seconds, 1.0))
+    endings.finish(view.ctx, view.job, view.cluster)
+    return Step(view.job.verdict or "stopped", 0.0, final=True)
+
+
+def _watch(view: View, generation: GenerationRow) -> Step:
+    """Look after a generation that has started: finish its start, judge it, or resize it."""
+    job = job_of(view.job)
+    expected = len(roles(job.framework, generation.servers, generation.workers))
+    present = view.of(generation.number)
+    if generation.state == "starting" and len(present) < expected:
+        return _create(view, generation)
+    verdict = judge(present, expected, deciders(job.framework))
+    if verdict.outcome is Outcome.SUCCEEDED:
+        endings.succeed(view.ctx, view.job, generation)
+        return Step("succeeded", 0.0)
+    if verdict.outcome is Outcome.FAILED:
+        endings.fail(view.ctx, view.job, generation, verdict)
+        return Step("failed", 0.0)
+    if generation.state == "starting":
+        return _await_start(view, generation, present)
+    if collect.criterion_met(view.ctx, view.job):
+        endings.drain(view.ctx, view.job, generation, "criterion_met", step=view.job.step or 0)
+        return Step("criterion met", 0.0)
+    if view.wanted is not None:
+        return _resize(view, generation, view.wanted)
+    if collect.is_hung(view.ctx, view.job, generation):
+        endings.fail_as(view.ctx, view.job, generation, "hung", {"step": view.job.step or 0})
+        return Step("hung", 0.0)
+    return Step("running", view.ctx.settings.poll_seconds)
+
+
+def _await_start(view: View, generation: GenerationRow, present: Sequence[Replica]) -> Step:
+    if all(r.phase is Phase.RUNNING or r.exit_code == 0 for r in present):
+        with view.ctx.store.transaction() as tx:
+            row, job = tx.generation(view.job.id, generation.number), tx.job(view.job.id)
+            if row is not None and job is not None and row.state == "starting":
+                row.state, row.running_at = "running", tx.now
+                job.started_at = job.started_at or tx.now
+                tx.record(job, "running", row.number, servers=row.servers, workers=row.workers)
+        return Step("running", min(view.ctx.settings.poll_seconds, 1.0))
+    with view.ctx.store.transaction() as tx:
+        late = generation.starting_at is not None and tx.now - generation.starting_at > timedelta(
+            seconds=view.ctx.settings.start_timeout_seconds
+        )
+    if late:
+        running = sum(r.phase is Phase.RUNNING for r in present)
+        endings.fail_as(
+            view.ctx, view.job, generation, "start_timeout", {"running": running, "expected": len(present)}
+        )
+        return Step("start timeout", 0.0)
+    return Step("starting", min(view.ctx.settings.poll_seconds, 1.0))
+
+
+def _start(view: View, generation: GenerationRow) -> Step:
+    """Start the wanted generation: nothing older of the job is left."""
+    waits = _backing_off(view) or _without_room(view, generation)
+    if waits is not None:
+        return waits
+    with view.ctx.store.transaction() as tx:
+        job, row = tx.job(view.job.id), tx.generation(view.job.id, generation.number)
+        if job is None or row is None or (job.wanted, job.state, row.state) != (row.number, "running", "wanted"):
+            return Step("overtaken", 0.0)
+        row.state, row.starting_at = "starting", tx.now
+        tx.record(job, "starting", row.number, servers=row.servers, workers=row.workers, placement=row.placement)
+    return _create(view, generation)
+
+
+def _create(view: View, generation: GenerationRow) -> Step:
+    specs = replica_specs(view.ctx, view.job, generation, view.cluster)
+    try:
+        view.cluster.create(specs[0].job + f"-g{generation.number}", specs)
+    except ClusterUnavailable:
+        raise
+    except OptimusError as error:
+        endings.fail_as(view.ctx, view.job, generation, "refused", {"message": str(error)})
+        return Step("refused", 0.0)
+    return Step("starting", min(view.ctx.settings.poll_seconds, 0.5))
+
+
+def _resize(view: View, present: GenerationRow, wanted: GenerationRow) -> Step:
+    """Stop the present size only once the new one would start: room reserved, seen free, dry run passed."""
+    waits = _without_room(view, wanted)
+    if waits is not None:
+        return waits
+    try:
+        view.cluster.check(replica_specs(view.ctx, view.job, wanted, view.cluster))
+    except ClusterUnavailable:
+        raise
+    except OptimusError as error:
+        endings.supersede(view.ctx, view.job, wanted, {"code": "refused", "numbers": {"message": str(error)}})
+        return Step("running", view.ctx.settings.poll_seconds)
+    endings.drain(view.ctx, view.job, present, "resize", to=wanted.number)
+    return Step("resizing", 0.0)
+
+
+def _without_room(view: View, generation: GenerationRow) -> Step | None:
+    """Return a waiting step unless all that the generation asks for is free now, and tell why in the store."""
+    nodes, replicas = view.cluster.nodes(), view.cluster.list()
+    with view.ctx.store.transaction() as tx:
+        given = granted(tx.holding(view.job.cluster))
+    lacking = missing(
+        demand_by_node(view.job, generation), room_for(view.job.name, nodes, observed(replicas), given)
+    )
+    if lacking is None:
+        return None
+    endings.note_waiting(view.ctx, view.job, {"code": "waits_for_room_to_be_freed", "numbers": lacking})
+    return Step("waiting for room", min(view.ctx.settings.poll_seconds, 1.0))
+
+
+def _backing_off(view: View) -> Step | None:
+    if view.job.not_before is None:
+        return None
+    with view.ctx.store.transaction() as tx:
+        left = (view.job.not_before - tx.now).total_seconds()
+    return Step("backing off", min(max(left, 0.1), view.ctx.settings.poll_seconds)) if left > 0 else None
+
+
+def _wait(view: View) -> Step:
+    """Nothing runs and nothing is wanted: a round decides. Ask for one when a back-off has just ended."""
+    waits = _backing_off(view)
+    if waits is None and view.job.not_before is not None:
+        endings.end_back_off(view.ctx, view.job)
+    return waits or Step(view.job.state, view.ctx.settings.poll_seconds)
