@@ -83,7 +83,7 @@ class Server:
                 if header["kind"] == "goodbye":
                     break
                 self._answer(link, rank, header, vector)
-            self._leave(rank)
+            self._leave(rank, header["early"])
             why = ""
         except PeerLost as lost:
             why = str(lost)
@@ -167,12 +167,13 @@ class Server:
         self.step += 1
         self.changed.notify_all()
 
-    def _leave(self, rank: int) -> None:
+    def _leave(self, rank: int, early: bool) -> None:
+        """A worker has left, `early` if it was asked to stop before it had begun."""
         with self.changed:
             self.present.discard(rank)
             self.gone.add(rank)
             self.changed.notify_all()
-            if (self._alone(rank) and 0 in self.gone) or self.step == self.first:
+            if (self._alone(rank) and 0 in self.gone) or (early and self.step == self.first):
                 self._end("")  # all have left, or one before there was anything to lose
 
     def _alone(self, rank: int) -> bool:
@@ -192,7 +193,7 @@ class Server:
                 self._end(why)
             else:
                 print(f"server {optimus_train.rank()}: {why}; the others go on", file=sys.stderr, flush=True)
-                self._leave(rank)
+                self._leave(rank, early=False)
 
     def _wait(self, ready: Callable[[], bool]) -> None:
         self.changed.wait_for(lambda: ready() or self.ended is not None)

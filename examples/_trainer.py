@@ -46,7 +46,7 @@ class Training:
         self.per_epoch = optimus_train.steps_per_epoch(len(self.data.digits), in_turn, default=BATCH)
         self.steps = round(args.epochs * self.per_epoch) if args.epochs is not None else args.steps
         self.leads = optimus_train.rank() == 0
-        self.saved = self.reported = 0
+        self.start = self.done = self.saved = self.reported = 0
         self.busy, self.busy_steps = 0.0, 0
 
     def restore(self) -> tuple[int, np.ndarray, np.ndarray]:
@@ -62,7 +62,7 @@ class Training:
         return optimus_train.checkpoint_step(path), parameters, velocity
 
     def begin(self, step: int) -> None:
-        self.start = self.saved = self.reported = step
+        self.start = self.done = self.saved = self.reported = step
         if self.leads:
             optimus_train.total_steps(self.steps)
 
@@ -81,6 +81,7 @@ class Training:
 
     def report(self, step: int, loss: float) -> None:
         """Says each few steps how far we are; rank 0 gives the loss, the others only their speed."""
+        self.done = step
         if not self._crossed(self.reported, step, self.args.report_every) and step < self.steps:
             return
         epoch = (step - 1) // self.per_epoch

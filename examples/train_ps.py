@@ -55,10 +55,10 @@ class Servers:
         headers, shares = zip(*self._answers(), strict=True)
         return dict(headers[0], stop=any(header["stop"] for header in headers)), np.concatenate(shares)
 
-    def goodbye(self) -> None:
+    def goodbye(self, early: bool = False) -> None:
         for link in self.links:
             with contextlib.suppress(PeerLost):  # a server may be quicker to leave
-                link.send("goodbye")
+                link.send("goodbye", early=early)
             link.close()
 
     def _answers(self) -> list[tuple[dict, np.ndarray]]:
@@ -89,13 +89,14 @@ def work(args: argparse.Namespace) -> None:
             servers.init(step, training.steps, parameters, velocity)
         else:
             step, parameters, _ = servers.pull()
+        training.begin(step)
+        train(training, servers, step, parameters)
     except (PeerLost, StoppedAtStart) as reason:
-        if isinstance(reason, PeerLost) and not stopped_within(1.0):
+        begun = training.done > training.start
+        if isinstance(reason, PeerLost) and (begun or not stopped_within(1.0)):
             raise
-        Servers(links, 1).goodbye()  # else the others would take us for lost
+        Servers(links, 1).goodbye(early=True)  # else the others would take us for lost
         raise StoppedAtStart from None
-    training.begin(step)
-    train(training, servers, step, parameters)
 
 
 def train(training: Training, servers: Servers, done: int, parameters: np.ndarray) -> None:

@@ -139,7 +139,7 @@ class Transaction:
         """Delete jobs that ended before ``moment`` with all that is kept of them; return how many."""
         ids = list(self.session.scalars(select(JobRow.id).where(JobRow.state.in_(FINAL), JobRow.ended_at < moment)))
         for table in (EventRow, SeriesRow, SpeedRow, OutputRow, GenerationRow):
-            self.session.execute(delete(table).where(table.job_id.in_(ids)))  # type: ignore[attr-defined]
+            self.session.execute(delete(table).where(table.job_id.in_(ids)))
         self.session.execute(update(ActionRow).where(ActionRow.job_id.in_(ids)).values(job_id=None))
         self.session.execute(delete(JobRow).where(JobRow.id.in_(ids)))
         self.session.execute(delete(RoundRow).where(RoundRow.time < moment))

@@ -168,6 +168,15 @@ def test_a_finished_job_ends_again_at_once(start):
     assert again.leader.losses() == {}
 
 
+def test_a_worker_that_comes_late_to_a_finished_job_still_ends_with_zero(start):
+    assert all_zero(start(PS, *QUICK, "--steps", 10, workers=2, servers=1).wait())
+    again = start(PS, *QUICK, "--steps", 10, workers=3, servers=2)
+    again["worker 2"].process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: again.leader.process.poll() is not None)
+    again["worker 2"].process.send_signal(signal.SIGCONT)
+    assert all_zero(again.wait())
+
+
 @pytest.mark.parametrize("script", [PS, RING])
 def test_a_script_run_by_hand_needs_nothing_but_itself(start, script):
     nothing = {name: "" for name in ("OPTIMUS_WORKER_ADDRESSES", "OPTIMUS_SERVERS", "OPTIMUS_GENERATION",

@@ -1,0 +1,24 @@
+# The front door. `make help` lists the targets.
+PYTHON ?= python3
+BIN := .venv/bin
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help setup test lint
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+setup: .venv/.ready  ## make .venv with everything that the project uses
+.venv/.ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $@
+
+test: setup  ## pass the tests
+	$(BIN)/python -m pytest
+
+lint: setup  ## ruff, mypy, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PYTHONPATH=plugins $(BIN)/lint-imports

@@ -1,0 +1,173 @@
+"""Which nodes: the fewest that hold a job, its workers and servers evenly over them.
+
+Source: Peng et al. (EuroSys 2018), section 5: nodes by available capacity, largest first; the first k that hold an
+even split. One deviation: a job that fits on one node whole goes to the fullest that holds it, which costs the job
+nothing and keeps large holes for others. Where no even split fits, the largest nodes are filled one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optimus_core.scheduling.rows import Row, Seats, Vector
+from optimus_core.scheduling.speeds import Pair
+
+Whole = NDArray[np.int64]
+
+
+class Room:
+    """What is free on each ready node; amounts on nodes that it doesn't know are not counted."""
+
+    def __init__(self, names: Sequence[str], offers: Sequence[Sequence[int]], columns: int) -> None:
+        self.names = list(names)
+        self.index = {name: position for position, name in enumerate(self.names)}
+        self.free: Whole = np.array(offers, dtype=np.int64).reshape(len(self.names), columns)
+
+    def copy(self) -> Room:
+        """Return an independent copy."""
+        twin = Room.__new__(Room)
+        twin.names, twin.index, twin.free = self.names, self.index, self.free.copy()
+        return twin
+
+    def take(self, row: Row, seats: Seats) -> None:
+        """Count ``seats`` as used."""
+        self._add(row, seats, -1)
+
+    def give(self, row: Row, seats: Seats) -> None:
+        """Count ``seats`` as free again."""
+        self._add(row, seats, 1)
+
+    def _add(self, row: Row, seats: Seats, sign: int) -> None:
+        for node, amounts in usage(row, seats).items():
+            if node in self.index:
+                self.free[self.index[node]] += sign * np.array(amounts, dtype=np.int64)
+
+    def holds(self, row: Row, seats: Seats) -> bool:
+        """Say whether ``seats`` fit in what is free, on nodes that are all known."""
+        return all(
+            node in self.index and bool((self.free[self.index[node]] >= _asked(amounts)).all())
+            for node, amounts in usage(row, seats).items()
+        )
+
+    def total(self) -> list[int]:
+        """Return what is free in all."""
+        return [int(amount) for amount in self.free.clip(min=0).sum(axis=0)]
+
+    def place(self, row: Row, size: Pair) -> Seats | None:
+        """Return where ``size`` of a job goes, or None if it does not fit whole."""
+        if size == (0, 0) or not self.names:
+            return {} if size == (0, 0) else None
+        return self._on_one(row, size) or self._evenly(row, size) or self._filled(row, size)
+
+    def _on_one(self, row: Row, size: Pair) -> Seats | None:
+        able = np.flatnonzero((self.free >= _asked(row.demand(size))).all(axis=1))
+        if not len(able):
+            return None
+        spare = capacities(self.free[able], row.worker if size[1] else row.server)
+        return {self.names[int(able[int(spare.argmin())])]: size}
+
+    def _evenly(self, row: Row, size: Pair) -> Seats | None:
+        order = self._largest(row.worker if size[1] else row.server, sum(size))
+        for count in range(2, len(order) + 1):
+            chosen = order[:count]
+            seats = self._seats(chosen, *even_split(size, count))
+            if self._amounts_fit(row, chosen, *even_split(size, count)) and self.holds(row, seats):
+                return seats
+        return None
+
+    def _amounts_fit(self, row: Row, chosen: Whole, servers: Whole, workers: Whole) -> bool:
+        asked = servers[:, None] * np.array(row.server) + workers[:, None] * np.array(row.worker)
+        return bool((asked <= self.free[chosen]).all())
+
+    def _filled(self, row: Row, size: Pair) -> Seats | None:
+        free = self.free - np.array(row.extra, dtype=np.int64)
+        workers = _fill(free, row.worker, size[1], np.zeros(len(self.names), dtype=np.int64))
+        if workers is None:
+            return None
+        free = free - workers[:, None] * np.array(row.worker)
+        servers = _fill(free, row.server, size[0], workers)
+        if servers is None:
+            return None
+        used = np.flatnonzero(workers + servers)
+        return self._seats(used, servers[used], workers[used])
+
+    def _seats(self, chosen: Whole, servers: Whole, workers: Whole) -> Seats:
+        return {
+            self.names[int(node)]: (int(s), int(w)) for node, s, w in zip(chosen, servers, workers, strict=True)
+        }
+
+    def _largest(self, demand: Vector, count: int) -> Whole:
+        return _first_by(capacities(self.free, demand), count)
+
+
+def usage(row: Row, seats: Seats) -> dict[str, Vector]:
+    """Return node -> what ``seats`` ask for there; the scheduler process is on the first node by name."""
+    first = min(seats, default=None)
+    none = (0,) * len(row.extra)
+    return {
+        node: tuple(
+            servers * s + workers * w + e
+            for s, w, e in zip(row.server, row.worker, row.extra if node == first else none, strict=True)
+        )
+        for node, (servers, workers) in seats.items()
+    }
+
+
+def capacities(free: Whole, demand: Vector) -> Whole:
+    """Return how many replicas of ``demand`` each node holds (many if they ask for nothing)."""
+    columns = [column for column, amount in enumerate(demand) if amount]
+    if not columns:
+        return np.full(len(free), 10**6, dtype=np.int64)
+    counts: Whole = (free[:, columns] // np.array([demand[column] for column in columns])).min(axis=1)
+    return counts.clip(min=0)
+
+
+def even_split(size: Pair, count: int) -> tuple[Whole, Whole]:
+    """Return servers and workers of each of ``count`` nodes: remainders of one kind first, of the other last."""
+    positions = np.arange(count)
+    servers: Whole = size[0] // count + (count - 1 - positions < size[0] % count)
+    workers: Whole = size[1] // count + (positions < size[1] % count)
+    return servers, workers
+
+
+def shrunk_seats(seats: Seats, size: Pair) -> Seats:
+    """Return ``size`` of the seats that a job has, on the fewest of its nodes, its first one included."""
+    first = min(seats)
+    kept: Seats = {}
+    servers, workers = size
+    for node in sorted(seats, key=lambda node: (node != first, -sum(seats[node]), node)):
+        part = (min(servers, seats[node][0]), min(workers, seats[node][1]))
+        if part != (0, 0):
+            kept[node] = part
+        servers, workers = servers - part[0], workers - part[1]
+    return kept
+
+
+def _fill(free: Whole, demand: Vector, wanted: int, used: Whole) -> Whole | None:
+    counts = np.zeros(len(free), dtype=np.int64)
+    if wanted == 0:
+        return counts
+    holds = capacities(free, demand)
+    if int(holds.clip(max=wanted).sum()) < wanted:
+        return None
+    for node in _first_by(np.where(used > 0, holds + 10**7, holds) * (holds > 0), wanted + int((used > 0).sum())):
+        counts[node] = min(int(holds[node]), wanted)
+        wanted -= int(counts[node])
+    return counts
+
+
+def _first_by(values: Whole, count: int) -> Whole:
+    able = np.flatnonzero(values > 0)
+    key = -values[able] * len(values) + able
+    if len(able) > count:
+        nearest = np.argpartition(key, count - 1)[:count]
+        able, key = able[nearest], key[nearest]
+    return able[np.argsort(key)]
+
+
+def _asked(amounts: Vector) -> Whole:
+    """Return amounts that nothing negative stands in the way of if they are zero."""
+    return np.array([amount or np.iinfo(np.int64).min for amount in amounts], dtype=np.int64)

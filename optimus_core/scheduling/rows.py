@@ -1,0 +1,192 @@
+"""A snapshot made ready for planning: sorted, whole numbers in fixed columns, the bounds of every job settled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from optimus_core.scheduling.speeds import Pair, RateOf, Seconds
+from optimus_core.scheduling.types import JobView, Node, Placement, PlanSettings, Size, Snapshot
+
+Vector = tuple[int, ...]
+"""Amounts in the order of ``Problem.resources``."""
+Seats = dict[str, Pair]
+"""Node name -> (servers, workers) there."""
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """A job in planning. ``floor`` and ``ceiling`` bound its size; both are equal for one that must have that size."""
+
+    job: JobView
+    worker: Vector
+    server: Vector
+    extra: Vector
+    present: Pair
+    seats: Seats
+    floor: Pair
+    ceiling: Pair
+    held: bool
+    """It can't be changed at all."""
+    deferred: bool
+    """It is not to start yet, or not to run: no size for it now."""
+    barred: frozenset[Pair]
+    seconds: Seconds | None = None
+    weight: float = 1.0
+    """What a second of this job counts in the sum that the plan makes small."""
+    trust: float = 1.0
+    """Factor on its gain, below 1 while its estimates are unreliable."""
+    restart: float = 0.0
+    """Seconds that a change costs."""
+    assumed_seconds: float | None = None
+    """What it would take at its minimum, taken from other jobs since its own remaining work is unknown."""
+    still: bool = False
+    """Only changed if it must be: nothing is known that speaks for a change, or it has just been changed."""
+
+    @property
+    def name(self) -> str:
+        return self.job.name
+
+    @property
+    def turn(self) -> tuple[int, float, str]:
+        """Order in which minimums are given: priority, then arrival."""
+        return (-self.job.priority, self.job.arrived, self.job.name)
+
+    def demand(self, size: Pair) -> Vector:
+        """Return what ``size`` asks for in all."""
+        if size == (0, 0):
+            return (0,) * len(self.worker)
+        return tuple(
+            size[0] * s + size[1] * w + e for s, w, e in zip(self.server, self.worker, self.extra, strict=True)
+        )
+
+    def cost(self, size: Pair, moved: bool) -> float:
+        """Return the weighted seconds to the end at ``size``, a restart included if it runs and is ``moved``."""
+        seconds = self.seconds(size) if self.seconds is not None else 0.0
+        return self.weight * (seconds + (self.restart if moved and self.present != (0, 0) else 0.0))
+
+
+@dataclass(slots=True)
+class Problem:
+    """All rows, by name, and what ready nodes offer."""
+
+    resources: list[str]
+    settings: PlanSettings
+    nodes: list[Node]
+    """Ready nodes by name."""
+    offers: list[list[int]]
+    """What each of them offers to our jobs."""
+    rows: list[Row]
+    capacity: Vector = field(default=())
+
+    def vector(self, amounts: Mapping[str, int]) -> Vector:
+        """Return ``amounts`` in the order of the columns."""
+        return tuple(amounts.get(name, 0) for name in self.resources)
+
+
+def prepare(snapshot: Snapshot, rate_of: RateOf) -> Problem:
+    """Return the planning problem of a snapshot; the order of its lists does not matter."""
+    jobs = sorted(snapshot.jobs, key=lambda job: job.name)
+    nodes = sorted((node for node in snapshot.nodes if node.ready), key=lambda node: node.name)
+    problem = Problem(_columns(nodes, jobs), snapshot.settings, nodes, [], [])
+    for node in nodes:
+        others = problem.vector(node.others)
+        problem.offers.append([max(0, a - o) for a, o in zip(problem.vector(node.allocatable), others, strict=True)])
+    problem.capacity = tuple(sum(column) for column in zip(*problem.offers, strict=True)) or problem.vector({})
+    ready = {node.name for node in nodes}
+    problem.rows = [_row(problem, job, ready, snapshot.time) for job in jobs]
+    _estimate(problem, rate_of)
+    return problem
+
+
+def _columns(nodes: Sequence[Node], jobs: Sequence[JobView]) -> list[str]:
+    names = {name for node in nodes for name in node.allocatable}
+    for job in jobs:
+        names |= {*job.worker_demand, *job.server_demand, *job.scheduler_demand}
+    return sorted(names)
+
+
+def _row(problem: Problem, job: JobView, ready: set[str], now: float) -> Row:
+    present = pair(job.size)
+    held = present != (0, 0) and (not job.resizable or not ready.issuperset(job.placement))
+    floor, ceiling = (present, present) if held else bounds(job)
+    young = problem.settings.young_factor if job.young or job.remaining.value is None else 1.0
+    cost = problem.settings.default_restart_cost if job.restart_cost is None else job.restart_cost
+    return Row(
+        job=job,
+        worker=problem.vector(job.worker_demand),
+        server=problem.vector(job.server_demand),
+        extra=problem.vector(job.scheduler_demand),
+        present=present,
+        seats={name: pair(size) for name, size in sorted(job.placement.items())} if present != (0, 0) else {},
+        floor=floor,
+        ceiling=ceiling,
+        held=held,
+        deferred=floor == (0, 0) or (present == (0, 0) and job.not_before is not None and job.not_before > now),
+        barred=frozenset(pair(size) for size in job.barred),
+        trust=young,
+        restart=cost * (1 + problem.settings.min_gain),
+    )
+
+
+def bounds(job: JobView) -> tuple[Pair, Pair]:
+    """Return the least and the largest size that a job may have; (0, 0) twice if none is allowed now."""
+    if job.pinned is not None:
+        return pair(job.pinned), pair(job.pinned)
+    served = job.strategy != "allreduce"
+    low = (max(1, job.min_servers) if served else 0, job.min_workers)
+    high = (max(low[0], job.max_servers) if served else 0, max(low[1], job.max_workers))
+    barred = {pair(size) for size in job.barred} - {pair(job.size)}
+    return _least_allowed(low, high, barred), high
+
+
+def _least_allowed(low: Pair, high: Pair, barred: set[Pair]) -> Pair:
+    if low not in barred:
+        return low
+    sizes = ((s, w) for s in range(low[0], high[0] + 1) for w in range(low[1], high[1] + 1))
+    allowed = [size for size in sizes if size not in barred]
+    return min(allowed, key=lambda size: (sum(size), size), default=(0, 0))
+
+
+def _estimate(problem: Problem, rate_of: RateOf) -> None:
+    unsure = []
+    for row in problem.rows:
+        rate, work = rate_of(row.job), row.job.remaining.value
+        if rate is not None:
+            row.seconds = Seconds(row.job, rate, 1.0 if work is None else work)
+            if work is None:
+                unsure.append((row, rate))
+    known = [row.seconds(row.floor) for row in problem.rows if row.seconds and row.job.remaining.value is not None]
+    finite = [seconds for seconds in known if math.isfinite(seconds)]
+    for row, rate in unsure:
+        if finite and row.seconds and (speed := row.seconds.speed(row.floor)) > 0:
+            row.assumed_seconds = median(finite)
+            row.seconds = Seconds(row.job, rate, row.assumed_seconds * speed)
+    for row in problem.rows:
+        _weigh(row, problem.settings)
+
+
+def _weigh(row: Row, settings: PlanSettings) -> None:
+    age = row.job.seconds_at_size
+    fresh = row.present != (0, 0) and age is not None and age < settings.min_seconds_at_size
+    row.still = row.seconds is None or fresh
+    if row.seconds is not None and settings.remaining_weight:
+        seconds = row.seconds(row.floor)
+        row.weight = max(seconds, 1.0) ** -settings.remaining_weight if math.isfinite(seconds) else 0.0
+
+
+def pair(size: Size) -> Pair:
+    """Return a size as (servers, workers)."""
+    return (size.servers, size.workers)
+
+
+def size_of(size: Pair) -> Size:
+    """Return (servers, workers) as a size."""
+    return Size(servers=size[0], workers=size[1])
+
+
+def placement_of(seats: Seats) -> Placement:
+    """Return seats as a placement."""
+    return {name: size_of(seats[name]) for name in sorted(seats)}
