@@ -86,8 +86,7 @@ _COUNTED = "[ (generation {generation})][; {retries_used} retries used]"
 _REPLICA = "[: replica {replica}]"
 
 TEMPLATES: Mapping[ReasonCode, str] = {
-    ReasonCode.STARTED_AT_MINIMUM: "Starts at its minimum[ of {size}]"
-    "[; predicted to take {predicted_seconds:time}]",
+    ReasonCode.STARTED_AT_MINIMUM: "Starts at its minimum[ of {size}][; predicted to take {predicted_seconds:time}]",
     ReasonCode.STARTED: "Starts[ with {size}][ (minimum {minimum})][; predicted to take {predicted_seconds:time}]",
     ReasonCode.GROWN: f"Grown[ from {{present}}][ to {{size}}]{_SAVES}",
     ReasonCode.SHRUNK: "Shrunk[ from {present}][ to {size}][: {jobs_fed} other jobs gain from the room]"

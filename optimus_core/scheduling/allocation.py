@@ -63,9 +63,7 @@ def best_step(row: Row, size: Pair, left: Sequence[int], capacity: Vector) -> tu
     return best if best[0] > 0 else _best_of(_LEAPS, row, size, left, capacity)
 
 
-def _best_of(
-    steps: Sequence[Pair], row: Row, size: Pair, left: Sequence[int], capacity: Vector
-) -> tuple[float, Pair]:
+def _best_of(steps: Sequence[Pair], row: Row, size: Pair, left: Sequence[int], capacity: Vector) -> tuple[float, Pair]:
     best = (0.0, size)
     for servers, workers in steps:
         larger = (size[0] + servers, size[1] + workers)

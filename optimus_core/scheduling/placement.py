@@ -95,9 +95,7 @@ class Room:
         return self._seats(used, servers[used], workers[used])
 
     def _seats(self, chosen: Whole, servers: Whole, workers: Whole) -> Seats:
-        return {
-            self.names[int(node)]: (int(s), int(w)) for node, s, w in zip(chosen, servers, workers, strict=True)
-        }
+        return {self.names[int(node)]: (int(s), int(w)) for node, s, w in zip(chosen, servers, workers, strict=True)}
 
     def _largest(self, demand: Vector, count: int) -> Whole:
         return _first_by(capacities(self.free, demand), count)

@@ -177,6 +177,16 @@ def _weigh(row: Row, settings: PlanSettings) -> None:
         row.weight = max(seconds, 1.0) ** -settings.remaining_weight if math.isfinite(seconds) else 0.0
 
 
+def covers(size: Pair, floor: Pair) -> bool:
+    """Say whether ``size`` has at least the servers and the workers of ``floor``."""
+    return size[0] >= floor[0] and size[1] >= floor[1]
+
+
+def smaller_of(one: Pair, other: Pair) -> Pair:
+    """Return the smaller number of each role."""
+    return (min(one[0], other[0]), min(one[1], other[1]))
+
+
 def pair(size: Size) -> Pair:
     """Return a size as (servers, workers)."""
     return (size.servers, size.workers)

@@ -34,3 +34,16 @@ class Seconds:
             return 0.0
         speed = self._rate(*size) * (size[1] if self._scaled else 1)
         return speed if math.isfinite(speed) and speed > 0 else 0.0
+
+
+def model_rate(job: JobView) -> Rate | None:
+    """Return the speed of the model that a snapshot carries; None without a model."""
+    if "coefficients" not in job.speed:
+        return None
+    t = [float(value) for value in job.speed["coefficients"]]
+    batch = float(job.speed.get("batch", 1.0))
+    if job.strategy == "ps_async":
+        return lambda p, w: w / (t[0] + t[1] * w / p + t[2] * w + t[3] * p) if p else 0.0
+    if job.strategy == "ps_sync":
+        return lambda p, w: 1 / (t[0] * batch / w + t[1] + t[2] * w / p + t[3] * w + t[4] * p) if p else 0.0
+    return lambda p, w: 1 / (t[0] * batch / w + t[1] + t[2] * w)

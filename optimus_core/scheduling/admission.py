@@ -1,0 +1,152 @@
+"""Minimums first: who gets in, in order of priority and arrival, and who has to give room back for that.
+
+Running jobs are never paused: each keeps at least its minimum. One that has more is squeezed to its minimum, on nodes
+it already has, when a job that waits can't get its own minimum otherwise. A job that does not fit lets later ones pass.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from optimus_core.scheduling.allocation import share
+from optimus_core.scheduling.placement import Room, Whole, shrunk_seats, usage
+from optimus_core.scheduling.rows import Problem, Row, Seats, covers, smaller_of
+from optimus_core.scheduling.speeds import Pair
+
+
+@dataclass(slots=True)
+class Standing:
+    """Where every job sits, and what that leaves free. Rows that wait have no seats."""
+
+    room: Room
+    seats: dict[str, Seats] = field(default_factory=dict)
+    waiting: list[Row] = field(default_factory=list)
+    """Who wants its minimum and can't have it, in order."""
+    forced: set[str] = field(default_factory=set)
+    """Who was changed since it had to be: squeezed, pinned, or outside its bounds."""
+
+    def copy(self) -> Standing:
+        """Return an independent copy."""
+        return Standing(self.room.copy(), dict(self.seats), list(self.waiting), set(self.forced))
+
+    def size(self, row: Row) -> Pair:
+        """Return the size that a job has."""
+        seats = self.seats[row.name].values()
+        return (sum(part[0] for part in seats), sum(part[1] for part in seats))
+
+    def moved(self, row: Row) -> bool:
+        """Say whether a job has another size or other nodes than at present."""
+        return self.seats[row.name] != row.seats
+
+    def put(self, row: Row, seats: Seats) -> None:
+        """Give a job these seats instead of those it has."""
+        self.room.give(row, self.seats.get(row.name, {}))
+        self.room.take(row, seats)
+        self.seats[row.name] = seats
+
+
+def admit(problem: Problem) -> Standing:
+    """Return the standing in which all have at least their minimum who can have it, and nobody more than now."""
+    room = Room([node.name for node in problem.nodes], problem.offers, len(problem.resources))
+    standing = Standing(room)
+    for row in problem.rows:
+        standing.put(row, row.seats)
+    for row in problem.rows:
+        _clip(standing, row)
+    squeezable = _Squeezable(problem, standing)
+    for row in sorted((row for row in problem.rows if _wants(standing, row)), key=lambda row: row.turn):
+        _seat(standing, squeezable, row)
+    return standing
+
+
+def _clip(standing: Standing, row: Row) -> None:
+    """Take from a running job what it may no longer have."""
+    if row.present == (0, 0):
+        return
+    allowed = smaller_of(row.present, row.ceiling)
+    if allowed != row.present and covers(allowed, row.floor):
+        standing.put(row, shrunk_seats(row.seats, allowed) if allowed != (0, 0) else {})
+        standing.forced.add(row.name)
+
+
+def _wants(standing: Standing, row: Row) -> bool:
+    return not row.deferred and not covers(standing.size(row), row.floor)
+
+
+def _seat(standing: Standing, squeezable: _Squeezable, row: Row) -> None:
+    own = standing.seats[row.name]
+    standing.put(row, {})
+    seats = standing.room.place(row, row.floor) or squeezable.make_room(row)
+    if seats is not None:
+        standing.put(row, seats)
+        standing.forced.add(row.name)
+        return
+    standing.put(row, own)
+    standing.waiting.append(row)
+
+
+class _Squeezable:
+    """What running jobs have above their minimum, by node."""
+
+    def __init__(self, problem: Problem, standing: Standing) -> None:
+        self._standing, self._capacity = standing, problem.capacity
+        self._surplus: Whole = np.zeros_like(standing.room.free)
+        self._on: dict[str, list[Row]] = {}
+        self._kept: dict[str, Seats] = {}
+        for row in problem.rows:
+            size = standing.size(row)
+            if not row.held and row.present != (0, 0) and size != row.floor and covers(size, row.floor):
+                self._add(row)
+
+    def _add(self, row: Row) -> None:
+        seats = self._standing.seats[row.name]
+        self._kept[row.name] = shrunk_seats(seats, row.floor)
+        self._count(row, 1)
+        for node in seats:
+            self._on.setdefault(node, []).append(row)
+
+    def _count(self, row: Row, sign: int) -> None:
+        room, kept = self._standing.room, usage(row, self._kept[row.name])
+        for node, amounts in usage(row, self._standing.seats[row.name]).items():
+            rest = np.array(kept.get(node, (0,) * len(amounts)), dtype=np.int64)
+            if node in room.index:
+                self._surplus[room.index[node]] += sign * (np.array(amounts, dtype=np.int64) - rest)
+
+    def make_room(self, row: Row) -> Seats | None:
+        """Squeeze running jobs until the minimum of ``row`` fits; None, and nothing changed, if it can't."""
+        if not self._kept:
+            return None
+        standing = self._standing
+        trial = standing.room.copy()
+        trial.free += self._surplus
+        seats = trial.place(row, row.floor)
+        if seats is None:
+            return None
+        for node in sorted(seats):
+            while not standing.room.holds(row, _alone(row, seats, node)) and (victim := self._cheapest(node)):
+                self._squeeze(victim)
+        return seats
+
+    def _cheapest(self, node: str) -> Row | None:
+        able = [row for row in self._on.get(node, []) if row.name in self._kept]
+        return min(able, key=lambda row: (self._loss(row), row.name), default=None)
+
+    def _loss(self, row: Row) -> float:
+        size = self._standing.size(row)
+        lost = row.cost(row.floor, True) - row.cost(size, False)
+        freed = [now - then for now, then in zip(row.demand(size), row.demand(row.floor), strict=True)]
+        return lost / share(tuple(freed), self._capacity) if math.isfinite(lost) else math.inf
+
+    def _squeeze(self, row: Row) -> None:
+        self._count(row, -1)
+        self._standing.put(row, self._kept.pop(row.name))
+        self._standing.forced.add(row.name)
+
+
+def _alone(row: Row, seats: Seats, node: str) -> Seats:
+    """Return the seats on one node; with those of the first, whose scheduler process they count by."""
+    first = min(seats)
+    return {node: seats[node]} if node == first else {first: (0, 0), node: seats[node]}
