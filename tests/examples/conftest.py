@@ -58,6 +58,8 @@ class Generation:
         return self["worker 0"]
 
     def stop(self):
+        """Asks all replicas to stop, once each has come as far as to notice."""
+        wait_until(lambda: all(replica.traps_sigterm() for replica in self.replicas))
         for replica in self.replicas:
             replica.process.send_signal(signal.SIGTERM)
 
