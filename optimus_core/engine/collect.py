@@ -1,0 +1,215 @@
+"""Output becomes points, speeds and events: cursor and points in one transaction, so that nothing counts twice.
+
+Rank 0 tells the loss; of the others only the end of their output is kept, read when they have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from optimus_core.cluster.base import Cluster, Output, Replica, Role
+from optimus_core.engine.context import Context
+from optimus_core.engine.launch import job_of
+from optimus_core.engine.reader import Reader, Reading
+from optimus_core.engine.stopping import is_met
+from optimus_core.job import TrainingJob
+from optimus_core.store import GenerationRow, JobRow, OutputRow, SeriesRow, SpeedRow, Transaction
+from optimus_core.telemetry import BoundedSeries, EventKind, Point
+from optimus_core.telemetry.grammar import is_loss
+
+MOST_METRICS = 20
+"""Series kept of one job: a script that prints a new name each step can't fill the store."""
+_MOST_READS = 64
+"""Reads of one step, each of up to a mebibyte; the rest waits for the next step."""
+
+
+def collect(ctx: Context, job: JobRow, replicas: Sequence[Replica], cluster: Cluster) -> None:
+    """Read what the job's replicas have written since the last time."""
+    for replica in replicas:
+        leads = replica.role is Role.WORKER and replica.index == 0
+        if leads or replica.phase.ended:
+            for _ in range(_MOST_READS):
+                if not _read_once(ctx, job, replica, cluster, leads):
+                    break
+
+
+def _read_once(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster, leads: bool) -> bool:
+    """Read one piece; return whether there may be more at once."""
+    with ctx.store.transaction() as tx:
+        known = tx.output(job.id, replica.name, replica.uid)
+        if known is not None and known.ended:
+            return False
+        cursor = known.cursor if known is not None else None
+    output = cluster.output(replica, cursor)
+    if not (output.lines or output.ended or output.missed):
+        return False
+    with ctx.store.transaction() as tx:
+        owner, row = tx.job(job.id), tx.output(job.id, replica.name, replica.uid)
+        if owner is None or (row.cursor if row is not None else None) != cursor:
+            return False  # another collector was faster
+        if row is None:
+            row = OutputRow(job_id=job.id, replica=replica.name, uid=replica.uid, generation=replica.generation)
+            row.tail, row.gaps, row.unread, row.ended = "", 0, 0, False
+            tx.add(row)
+        _keep(ctx, tx, owner, row, output)
+        if leads:
+            _learn(ctx, tx, owner, row, output)
+    return bool(output.lines) and not output.ended
+
+
+def _keep(ctx: Context, tx: Transaction, owner: JobRow, row: OutputRow, output: Output) -> None:
+    row.cursor, row.ended = output.cursor, output.ended
+    text = "".join(line.data.decode("utf-8", "replace") + "\n" for line in output.lines)
+    row.tail = (row.tail + text)[-ctx.settings.log_tail_bytes :].replace("\x00", "\ufffd")
+    if output.missed:
+        row.gaps += 1
+        tx.record(owner, "output_missed", row.generation, replica=row.replica)
+
+
+def _learn(ctx: Context, tx: Transaction, owner: JobRow, row: OutputRow, output: Output) -> None:
+    generation = tx.generation(owner.id, row.generation)
+    if generation is None or generation.attempt != owner.attempt:
+        return  # what an old attempt prints counts no more
+    spec = job_of(owner)
+    reader = Reader(spec.metrics, steps_per_epoch(spec), ctx.settings.speed_window_seconds, row.reader)
+    reading = reader.read(output.lines)
+    row.reader, row.unread = reader.state(), reader.unread
+    _keep_progress(tx, owner, generation, reading, spec)
+    _keep_series(ctx, tx, owner, reading)
+    _keep_events(tx, owner, generation, reading)
+    for speed in reading.speeds:
+        tx.add_speed(
+            SpeedRow(
+                job_id=owner.id,
+                workload=owner.workload,
+                specification_hash=owner.specification_hash,
+                generation=generation.number,
+                servers=generation.servers,
+                workers=generation.workers,
+                steps=speed.steps,
+                seconds=speed.seconds,
+                time=datetime.fromtimestamp(speed.time, UTC),
+            )
+        )
+
+
+def steps_per_epoch(job: TrainingJob) -> int | None:
+    """Return the steps of an epoch that the job declares, directly or by samples and batch; None if it does not."""
+    if job.steps_per_epoch is not None:
+        return job.steps_per_epoch
+    if job.samples_per_epoch is not None and job.batch_size is not None:
+        return max(1, -(-job.samples_per_epoch // job.batch_size))
+    return None
+
+
+def _keep_progress(
+    tx: Transaction, owner: JobRow, generation: GenerationRow, reading: Reading, spec: TrainingJob
+) -> None:
+    seen = [(step, point.epoch, point.time) for step, point in reading.points if step is not None]
+    seen += [(event.step, None, event.time) for event in reading.events if event.step is not None]
+    if not seen:
+        return
+    step, _, time = seen[-1]
+    if generation.first_step is None:
+        generation.first_step = seen[0][0]
+        generation.first_step_at = tx.now
+        _measure_restart(tx, owner, generation)
+    if owner.step is None or step > owner.step:
+        owner.step_at = tx.now
+    owner.step, generation.last_step = step, step
+    epochs = [epoch for _, epoch, _ in seen if epoch is not None]
+    per_epoch = steps_per_epoch(spec)
+    if epochs:
+        owner.epoch = epochs[-1]
+    elif per_epoch:
+        owner.epoch = round(step / per_epoch, 3)
+    losses = [point.value for _, point in reading.points if is_loss(point.name)]
+    if losses:
+        owner.loss = losses[-1]
+
+
+def _measure_restart(tx: Transaction, owner: JobRow, generation: GenerationRow) -> None:
+    """A resize cost the time from the stop of the old size to the first step of the new one."""
+    before = tx.generation(owner.id, generation.number - 1)
+    if before is None or before.draining_at is None or (before.cause or {}).get("code") != "resize":
+        return
+    seconds = (tx.now - before.draining_at).total_seconds()
+    known = tx.workload(owner.workload)
+    known.restart_seconds = seconds if known.restart_seconds is None else (known.restart_seconds + seconds) / 2
+    known.updated_at = tx.now
+    tx.record(owner, "resized", generation.number, restart_seconds=round(seconds, 2))
+
+
+def _keep_series(ctx: Context, tx: Transaction, owner: JobRow, reading: Reading) -> None:
+    by_name: dict[str, list[Point]] = {}
+    for step, point in reading.points:
+        by_name.setdefault(point.name[:200], []).append(
+            Point(point.line, point.name, point.value, step, point.epoch, point.time)
+        )
+    kept = len(tx.all_series(owner.id)) if by_name else 0
+    for name, points in by_name.items():
+        row = tx.series(owner.id, name)
+        if row is None:
+            if kept >= MOST_METRICS:
+                continue
+            row, kept = SeriesRow(job_id=owner.id, name=name, state={}, points=0), kept + 1
+            tx.add(row)
+        series = BoundedSeries.from_state(row.state) if row.state else BoundedSeries(ctx.settings.points_limit)
+        last = max((p.step for p in series.points() if p.step is not None), default=-1)
+        fresh = [p for p in points if p.step is None or p.step > last]  # after a restart steps come again
+        series.extend(fresh)
+        row.state, row.points = series.state(), row.points + len(fresh)
+
+
+def _keep_events(tx: Transaction, owner: JobRow, generation: GenerationRow, reading: Reading) -> None:
+    for event in reading.events:
+        if event.kind is EventKind.CHECKPOINT:
+            _confirm_checkpoint(tx, owner, generation, event.step or 0, event.message)
+        elif event.kind is EventKind.TOTAL and event.total:
+            owner.total_steps = event.total
+        elif event.kind is EventKind.PROGRESS and event.total:
+            owner.total_steps = event.total
+        elif event.kind is EventKind.DIVERGED:
+            tx.record(owner, "diverged", generation.number, step=event.step, message=event.message[:200])
+
+
+def _confirm_checkpoint(tx: Transaction, owner: JobRow, generation: GenerationRow, step: int, path: str) -> None:
+    owner.checkpoint_step, owner.checkpoint_path = step, path or None
+    if owner.retries and step > (generation.first_step or 0):
+        owner.retries = {}  # healthy progress: budgets recover
+    tx.record(owner, "checkpoint", generation.number, step=step)
+
+
+def criterion_met(ctx: Context, job: JobRow) -> bool:
+    """Say whether the job's stop criterion is met by what was seen so far."""
+    spec = job_of(job)
+    if spec.stop is None:
+        return False
+    with ctx.store.transaction() as tx:
+        owner = tx.peek_job(job.id)
+        losses = loss_points(tx, job.id)
+    return owner is not None and is_met(spec.stop, owner.step, owner.epoch, losses, steps_per_epoch(spec))
+
+
+def loss_points(tx: Transaction, job_id: int) -> list[Point]:
+    """Return the points of the loss: the series called ``loss``, else the first whose name is a loss's."""
+    rows = sorted(tx.all_series(job_id), key=lambda row: (row.name != "loss", "val" in row.name.lower(), row.name))
+    chosen = next((row for row in rows if is_loss(row.name) and row.state), None)
+    return BoundedSeries.from_state(chosen.state).points() if chosen is not None else []
+
+
+def is_hung(ctx: Context, job: JobRow, generation: GenerationRow) -> bool:
+    """Say whether a running generation has made no step for many of its usual step times."""
+    with ctx.store.transaction() as tx:
+        owner, row = tx.peek_job(job.id), tx.generation(job.id, generation.number)
+        if owner is None or row is None or row.first_step_at is None or owner.step_at is None:
+            return False  # before its first step nothing is usual
+        steps = (owner.step or 0) - (row.first_step or 0)
+        silence = (tx.now - max(owner.step_at, row.first_step_at)).total_seconds()
+        if steps <= 0:
+            return False
+        usual = (max(owner.step_at, row.first_step_at) - row.first_step_at).total_seconds() / steps
+    return silence > max(ctx.settings.hung_min_seconds, ctx.settings.hung_factor * usual)
+
+

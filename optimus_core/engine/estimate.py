@@ -1,0 +1,132 @@
+"""Refit: how much work a job has left and how fast it is at any size, from its own points and its workload's past."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from optimus_core.engine.collect import loss_points, steps_per_epoch
+from optimus_core.engine.context import Context
+from optimus_core.engine.launch import job_of
+from optimus_core.engine.stopping import epoch_length
+from optimus_core.job import Converged, Epochs, Loss, Steps, TrainingJob
+from optimus_core.models import ConvergenceModel, Estimate, SpeedKind, SpeedModel
+from optimus_core.scheduling.types import Remaining
+from optimus_core.store import JobRow, Transaction
+from optimus_core.telemetry import Point
+
+_HALF_LIFE_SAMPLES = 30
+"""Newer speed samples count more: a sample weighs half of one that is this many samples newer."""
+_FEWEST_POINTS = 5
+"""Loss points from which a curve is fitted."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What is believed of a job."""
+
+    remaining: Remaining
+    speed: SpeedModel
+    curve: ConvergenceModel | None
+    young: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as the store keeps it."""
+        return {
+            "remaining": self.remaining.model_dump(mode="json"),
+            "speed": self.speed.to_dict(),
+            "curve": self.curve.to_dict() if self.curve is not None else None,
+            "young": self.young,
+        }
+
+
+def work_kind(job: TrainingJob) -> str:
+    """Return ``workers`` where a step of w workers does w times the work of one, else ``constant``."""
+    synchronous = job.strategy.kind in ("ps_sync", "allreduce")
+    return "workers" if job.batch_per == "worker" and synchronous and not isinstance(job.stop, Steps) else "constant"
+
+
+def estimate(ctx: Context, tx: Transaction, row: JobRow) -> Fit:
+    """Fit a job's models; where nothing is known yet, they say so."""
+    job = job_of(row)
+    losses = loss_points(tx, row.id)
+    curve = _fit_curve(losses)
+    known = tx.peek_workload(row.workload)
+    remaining = remaining_work(job, row, curve, losses, known.total_steps if known is not None else None)
+    young = (row.step or 0) < ctx.settings.young_steps
+    return Fit(remaining, _fit_speed(tx, row, job), curve, young)
+
+
+def _fit_curve(losses: list[Point]) -> ConvergenceModel | None:
+    known = [(point.step, point.value) for point in losses if point.step is not None]
+    if len(known) < _FEWEST_POINTS:
+        return None
+    steps, values = (np.asarray(column, dtype=float) for column in zip(*known, strict=True))
+    try:
+        return ConvergenceModel().fit(steps, values)
+    except ValueError:
+        return None  # constant or otherwise telling nothing
+
+
+def remaining_work(
+    job: TrainingJob, row: JobRow, curve: ConvergenceModel | None, losses: list[Point], history: float | None
+) -> Remaining:
+    """Return the steps left until the job's end, with the best source that there is."""
+    done = float(row.step or 0)
+    if isinstance(job.stop, Steps):
+        return _exactly(job.stop.n - done, "declared")
+    per_epoch = steps_per_epoch(job) or epoch_length(losses)
+    if isinstance(job.stop, Epochs) and per_epoch:
+        return _exactly(job.stop.n * per_epoch - done, "declared")
+    predicted = _predicted_end(job, curve, per_epoch)
+    if predicted is not None and predicted.value is not None:
+        return _until(predicted, done, row.total_steps)
+    if row.total_steps:
+        return _exactly(row.total_steps - done, "reported")
+    if history and history > done:
+        return Remaining(value=history - done, low=(history - done) / 2, high=(history - done) * 2, source="history")
+    return Remaining()
+
+
+def _predicted_end(job: TrainingJob, curve: ConvergenceModel | None, per_epoch: float | None) -> Estimate | None:
+    if curve is None:
+        return None
+    if isinstance(job.stop, Loss):
+        return curve.step_of_loss(job.stop.below)
+    if isinstance(job.stop, Converged) and per_epoch:
+        return curve.step_of_convergence(job.stop.threshold, job.stop.patience, per_epoch)
+    return None
+
+
+def _until(end: Estimate, done: float, total: int | None) -> Remaining:
+    """Turn an end into what is left; the script's own end comes first if it is sooner."""
+    limit = float(total) if total else float("inf")
+    value, low, high = (min(x, limit) - done if x is not None else None for x in (end.value, end.low, end.high))
+    return Remaining(value=_finite(value), low=_finite(low), high=_finite(high), source="fitted")
+
+
+def _finite(value: float | None) -> float | None:
+    return max(0.0, value) if value is not None and np.isfinite(value) else None
+
+
+def _exactly(value: float, source: str) -> Remaining:
+    left = max(0.0, value)
+    return Remaining(value=left, low=left, high=left, source=source)
+
+
+def _fit_speed(tx: Transaction, row: JobRow, job: TrainingJob) -> SpeedModel:
+    model = SpeedModel(SpeedKind(job.strategy.kind), batch_per=job.batch_per, batch_size=job.batch_size)
+    samples = tx.speeds(row.workload, row.specification_hash)
+    if not samples:
+        return SpeedModel.default(
+            SpeedKind(job.strategy.kind), batch_per=job.batch_per, batch_size=job.batch_size
+        )
+    ages = np.arange(len(samples))[::-1]
+    return model.fit(
+        np.array([s.servers for s in samples], dtype=float),
+        np.array([s.workers for s in samples], dtype=float),
+        np.array([s.steps / s.seconds for s in samples]),
+        0.5 ** (ages / _HALF_LIFE_SAMPLES),
+    )

@@ -1,0 +1,199 @@
+"""The round: snapshot -> refit -> plan -> one transaction that writes the wanted generations with their reasons.
+
+One at a time, under a lease; its holder repeats while there is an unplanned revision. Safety rests on the lease's
+epoch: what an older holder decided is not written.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from optimus_core.engine.context import Context
+from optimus_core.engine.snapshot import PLANNED, present_of, take
+from optimus_core.scheduling import plan
+from optimus_core.scheduling.types import Decision, Plan, Snapshot
+from optimus_core.store import GenerationRow, JobRow, RoundRow, Transaction
+from optimus_core.store.database import this_host
+
+_MOST_REPEATS = 5
+"""A round ends after so many plans, whatever arrives meanwhile; the next one goes on."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A job whose wanted generation a round has changed."""
+
+    job_id: int
+    name: str
+    title: str
+    generation: int
+    reason: dict[str, Any]
+
+
+@dataclass
+class RoundReport:
+    """What a round did."""
+
+    cluster: str
+    plans: int = 0
+    changes: list[Change] = field(default_factory=list)
+
+
+def round_(
+    ctx: Context, cluster: str, *, sleep: Callable[[float], None] = time.sleep, delay: float = 0.0
+) -> RoundReport | None:
+    """Plan until nothing is unplanned; None if somebody else holds the lease (he will see what is new).
+
+    Args:
+        ctx: the engine's context.
+        cluster: whose jobs are planned.
+        sleep: waits; a test gives its own.
+        delay: seconds to wait before each repetition, so that a burst of arrivals is one plan.
+
+    Raises:
+        ClusterUnavailable: the cluster can't be asked now; nothing was written.
+    """
+    holder = f"{this_host()}:{os.getpid()}:{uuid4().hex[:8]}"
+    with ctx.store.transaction() as tx:
+        epoch = tx.take_lease(cluster, holder, ctx.settings.lease_seconds)
+    if epoch is None:
+        return None
+    report = RoundReport(cluster)
+    try:
+        for _ in range(_MOST_REPEATS):
+            unplanned = _plan_once(ctx, cluster, epoch, report)
+            if not unplanned:
+                break
+            sleep(delay)
+    finally:
+        with ctx.store.transaction() as tx:
+            tx.give_back_lease(cluster, epoch)
+    return report
+
+
+def _plan_once(ctx: Context, cluster: str, epoch: int, report: RoundReport) -> bool:
+    """Plan and write once; return whether something came meanwhile."""
+    with ctx.store.transaction() as tx:
+        revision = tx.cluster(cluster).revision
+    snapshot = take(ctx, cluster)
+    attempts = _attempts(ctx, cluster)
+    decided = plan(snapshot)
+    with ctx.store.transaction() as tx:
+        if not tx.holds_lease(cluster, epoch):
+            return False
+        changes = [c for d in decided.decisions if (c := _write(tx, cluster, d, attempts)) is not None]
+        row = tx.cluster(cluster)
+        row.planned_revision, row.planned_at = revision, tx.now
+        _record(tx, decided, epoch, revision, changes)
+        report.plans += 1
+        report.changes += changes
+        return row.revision > revision
+
+
+def _attempts(ctx: Context, cluster: str) -> dict[str, int]:
+    with ctx.store.transaction() as tx:
+        return {row.name: row.attempt for row in tx.jobs(cluster=cluster, states=PLANNED)}
+
+
+def _record(tx: Transaction, decided: Plan, epoch: int, revision: int, changes: Sequence[Change]) -> None:
+    if not changes:
+        return  # the beat alone is no news
+    tx.add(
+        RoundRow(
+            cluster=decided.cluster,
+            time=tx.now,
+            epoch=epoch,
+            revision=revision,
+            changes=len(changes),
+            plan=decided.to_dict(),
+        )
+    )
+
+
+def _write(tx: Transaction, cluster: str, decision: Decision, attempts: dict[str, int]) -> Change | None:
+    """Write one decision where the job still is what the plan saw; return it if something changed."""
+    row = next(iter(tx.find_jobs(decision.job)), None)
+    row = tx.job(row.id) if row is not None else None
+    if row is None or row.state not in PLANNED or row.attempt != attempts.get(row.name):
+        return None
+    generations = tx.generations(row.id)
+    row.reason = _reason(decision)
+    _note_prediction(row, decision)
+    present = present_of(row, generations)
+    wanted = next((g for g in generations if g.state == "wanted" and g.number == row.wanted), None)
+    if wanted is not None and _is_as_decided(wanted, decision):
+        return None
+    if present is not None and _is_as_decided(present, decision):
+        _withdraw(tx, row, wanted, present)
+        return None
+    if not decision.size:
+        _withdraw(tx, row, wanted, present)
+        return None
+    return _want(tx, row, generations, wanted, decision)
+
+
+def _reason(decision: Decision) -> dict[str, Any]:
+    return (decision.waits_for or decision.reason).model_dump(mode="json")
+
+
+def _note_prediction(row: JobRow, decision: Decision) -> None:
+    row.estimate = (row.estimate or {}) | {
+        "predicted_seconds": decision.predicted_seconds,
+        "seconds_saved_by_one_worker": decision.seconds_saved_by_one_worker,
+        "seconds_saved_by_one_server": decision.seconds_saved_by_one_server,
+    }
+
+
+def _is_as_decided(generation: GenerationRow, decision: Decision) -> bool:
+    placed = {node: size.model_dump() for node, size in decision.placement.items()}
+    same = (generation.servers, generation.workers) == (decision.size.servers, decision.size.workers)
+    return same and generation.placement == placed
+
+
+def _withdraw(tx: Transaction, row: JobRow, wanted: GenerationRow | None, present: GenerationRow | None) -> None:
+    """What was wanted but has not begun is wanted no more."""
+    if wanted is None or wanted is present:
+        return
+    wanted.state, wanted.gone_at = "superseded", tx.now
+    row.wanted = present.number if present is not None else 0
+    if present is None and row.state == "running":
+        row.state = "queued"
+
+
+def _want(
+    tx: Transaction,
+    row: JobRow,
+    generations: Sequence[GenerationRow],
+    wanted: GenerationRow | None,
+    decision: Decision,
+) -> Change:
+    if wanted is not None:
+        wanted.state, wanted.gone_at = "superseded", tx.now
+    number = max((g.number for g in generations), default=0) + 1
+    reason = decision.reason.model_dump(mode="json")
+    generation = GenerationRow(
+        job_id=row.id,
+        number=number,
+        attempt=row.attempt,
+        servers=decision.size.servers,
+        workers=decision.size.workers,
+        placement={node: size.model_dump() for node, size in decision.placement.items()},
+        state="wanted",
+        reason=reason,
+        wanted_at=tx.now,
+    )
+    tx.add(generation)
+    row.wanted, row.state = number, "running"
+    tx.record(row, "wanted", number, servers=generation.servers, workers=generation.workers, **reason)
+    return Change(row.id, row.name, row.title, number, reason)
+
+
+def peek(ctx: Context, cluster: str) -> tuple[Snapshot, Plan]:
+    """Return what a round would see and decide now; changes nothing but the stored estimates."""
+    snapshot = take(ctx, cluster)
+    return snapshot, plan(snapshot)

@@ -1,0 +1,181 @@
+"""The snapshot of a cluster: everything that a plan may know, of one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from optimus_core.cluster.base import Cluster, NodeInfo, Replica, Role
+from optimus_core.engine.context import Context
+from optimus_core.engine.estimate import estimate, work_kind
+from optimus_core.engine.launch import SCHEDULER_DEMAND, demand, job_of
+from optimus_core.engine.ledger import observed
+from optimus_core.frameworks import roles
+from optimus_core.job import TrainingJob
+from optimus_core.scheduling.types import (
+    NOTHING,
+    Draining,
+    JobView,
+    Node,
+    PlanSettings,
+    Size,
+    Snapshot,
+)
+from optimus_core.store import ACTIVE, GenerationRow, JobRow, Transaction
+
+PLANNED = ("queued", "running", "paused")
+"""States of a job that a plan gives something to."""
+_LONG_BACK_OFF = 60.0
+"""Seconds: a shorter back-off keeps its room, since the others could not use it in time."""
+
+
+def take(ctx: Context, name: str, *, refit: bool = True) -> Snapshot:
+    """Return the snapshot of cluster ``name``; with ``refit`` the estimates are made anew and stored.
+
+    Raises:
+        ClusterUnavailable: the cluster can't be asked now.
+    """
+    cluster = ctx.cluster(name)
+    nodes, replicas = cluster.nodes(), cluster.list()
+    with ctx.store.transaction() as tx:
+        jobs = tx.jobs(cluster=name, states=("queued", "running", "paused", "stopping"))
+        views, draining = [], []
+        for row in jobs:
+            generations = tx.generations(row.id)
+            draining += _draining(row, generations, replicas)
+            if row.state in PLANNED and not _occupied_by_an_earlier_attempt(row, generations):
+                views.append(_view(ctx, tx, row, generations, refit))
+        return Snapshot(
+            time=tx.now.timestamp(),
+            cluster=name,
+            settings=plan_settings(ctx),
+            nodes=[_node(node) for node in nodes],
+            jobs=views,
+            draining=draining,
+        )
+
+
+def plan_settings(ctx: Context) -> PlanSettings:
+    """Return what of the settings a plan depends on."""
+    settings = ctx.settings
+    return PlanSettings(
+        young_factor=settings.young_factor,
+        default_restart_cost=settings.restart_cost_seconds,
+        min_gain=settings.min_gain_ratio,
+    )
+
+
+def _node(node: NodeInfo) -> Node:
+    return Node(
+        name=node.name,
+        allocatable=dict(node.allocatable.clamped()),
+        others=dict(node.others.clamped()),
+        labels=dict(node.labels),
+        ready=node.ready,
+    )
+
+
+def _occupied_by_an_earlier_attempt(row: JobRow, generations: Sequence[GenerationRow]) -> bool:
+    return any(g.state in ACTIVE and g.attempt != row.attempt for g in generations)
+
+
+def present_of(row: JobRow, generations: Sequence[GenerationRow]) -> GenerationRow | None:
+    """Return the generation whose size a job has: the one that runs or starts, or that a resize is on its way to."""
+    started = [g for g in generations if g.state in ("starting", "running")]
+    if started:
+        return started[-1]
+    resizing = any(g.state == "draining" and (g.cause or {}).get("code") == "resize" for g in generations)
+    wanted = [g for g in generations if g.state == "wanted" and g.number == row.wanted]
+    return wanted[0] if resizing and wanted else None
+
+
+def _draining(row: JobRow, generations: Sequence[GenerationRow], replicas: Sequence[Replica]) -> list[Draining]:
+    """Return what still holds room for a job beside its present generation."""
+    present = present_of(row, generations)
+    number = present.number if present is not None and row.state != "stopping" else None
+    others = [r for r in replicas if r.job == row.name and r.generation != number]
+    seen = observed(others).get(row.name, {})
+    return [Draining(job=row.name, node=node, resources=dict(held)) for node, held in sorted(seen.items())]
+
+
+def _view(
+    ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[GenerationRow], refit: bool
+) -> JobView:
+    job, present = job_of(row), present_of(row, generations)
+    if refit or row.estimate is None:
+        row.estimate = estimate(ctx, tx, row).to_dict()
+    fit = row.estimate
+    known = tx.peek_workload(row.workload)
+    sizes = _size_limits(job)
+    return JobView(
+        name=row.name,
+        workload=row.workload,
+        state="running" if present is not None else "queued",
+        arrived=row.queued_at.timestamp(),
+        priority=row.priority,
+        pool=row.pool,
+        strategy=job.strategy.kind,
+        worker_demand=dict(demand(job, Role.WORKER, row.memory_factor)),
+        server_demand=dict(demand(job, Role.SERVER, row.memory_factor)) if job.servers is not None else {},
+        scheduler_demand=dict(SCHEDULER_DEMAND) if _has_scheduler(job) else {},
+        **sizes,
+        batch_per=job.batch_per,
+        size=Size(servers=present.servers, workers=present.workers) if present is not None else NOTHING,
+        placement=_placement(present),
+        pinned=Size(**row.pin) if row.pin else None,
+        barred=_barred(ctx, tx, generations),
+        resizable=job.resumable,
+        remaining=fit["remaining"],
+        speed=fit["speed"],
+        work_per_step=work_kind(job),
+        young=fit["young"],
+        restart_cost=known.restart_seconds if known is not None else None,
+        not_before=_long_back_off(tx, row),
+        seconds_at_size=_seconds_at_size(tx, present),
+        specification=job.public_dict(),
+    )
+
+
+def _size_limits(job: TrainingJob) -> dict[str, int]:
+    servers = job.servers
+    return {
+        "min_workers": job.workers.min,
+        "max_workers": job.workers.max,
+        "min_servers": servers.min if servers is not None else 0,
+        "max_servers": servers.max if servers is not None else 0,
+    }
+
+
+def _has_scheduler(job: TrainingJob) -> bool:
+    servers = job.servers.min if job.servers is not None else 0
+    return any(role is Role.SCHEDULER for role, _ in roles(job.framework, servers, job.workers.min))
+
+
+def _placement(generation: GenerationRow | None) -> Mapping[str, Any]:
+    return generation.placement if generation is not None else {}
+
+
+def _barred(ctx: Context, tx: Transaction, generations: Sequence[GenerationRow]) -> list[Size]:
+    """Sizes that were tried and did not start are not tried again for a while; never a job's only one."""
+    since = tx.now - timedelta(seconds=ctx.settings.barred_seconds)
+    failed = {
+        (g.servers, g.workers)
+        for g in generations
+        if (g.cause or {}).get("code") in ("start_timeout", "refused") and g.gone_at is not None and g.gone_at > since
+    }
+    return [Size(servers=servers, workers=workers) for servers, workers in sorted(failed)]
+
+
+def _long_back_off(tx: Transaction, row: JobRow) -> float | None:
+    if row.not_before is None or (row.not_before - tx.now).total_seconds() < _LONG_BACK_OFF:
+        return None
+    return row.not_before.timestamp()
+
+
+def _seconds_at_size(tx: Transaction, present: GenerationRow | None) -> float | None:
+    if present is None or present.starting_at is None:
+        return None
+    return max(0.0, (tx.now - present.starting_at).total_seconds())
+
+
