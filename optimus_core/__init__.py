@@ -3,4 +3,26 @@
 Importing this package costs nothing but the standard library; models and the store load when used.
 """
 
+from optimus_core.job import (
+    AllReduce,
+    Converged,
+    Epochs,
+    Loss,
+    ParameterServer,
+    Replicas,
+    Steps,
+    TrainingJob,
+)
+
+__all__ = [
+    "AllReduce",
+    "Converged",
+    "Epochs",
+    "Loss",
+    "ParameterServer",
+    "Replicas",
+    "Steps",
+    "TrainingJob",
+]
+
 __version__ = "0.1.0"

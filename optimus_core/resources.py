@@ -41,9 +41,7 @@ def parse_quantity(value: object, where: str = "quantity") -> Fraction:
         )
     match = _QUANTITY.fullmatch(str(value))
     if match is None:
-        raise SpecificationError(
-            f'{where} is "{value}", which is not a quantity. Write such as "2", "500m" or "4Gi".'
-        )
+        raise SpecificationError(f'{where} is "{value}", which is not a quantity. Write such as "2", "500m" or "4Gi".')
     number, exponent, suffix = Fraction(match[1]), match[2], match[3]
     if exponent is not None:
         return number * Fraction(10) ** int(exponent)
@@ -69,7 +67,8 @@ class Resources(Mapping[str, int]):
     __slots__ = ("_amounts",)
 
     def __init__(self, amounts: Mapping[str, int] | None = None) -> None:
-        self._amounts = {name: int(amounts[name]) for name in sorted(amounts or {}) if (amounts or {})[name]}
+        given = amounts or {}
+        self._amounts = {name: int(given[name]) for name in sorted(given) if given[name]}
 
     @classmethod
     def of(
@@ -93,9 +92,7 @@ class Resources(Mapping[str, int]):
             amounts[name] = _device_count(name, count, prefix)
         for name, amount in amounts.items():
             if amount < 0:
-                raise SpecificationError(
-                    f"{prefix}{name} is negative. Write how much there is of it, or leave it out."
-                )
+                raise SpecificationError(f"{prefix}{name} is negative. Write how much there is of it, or leave it out.")
         return cls(amounts)
 
     @classmethod
@@ -173,13 +170,10 @@ def format_amount(name: str, amount: int) -> str:
 
 
 def _device_count(name: str, count: int | str, prefix: str) -> int:
-    if (
-        not _DEVICE.fullmatch(name)
-        and name not in ("pods", "ephemeral-storage")
-        and not name.startswith("hugepages-")
-    ):
+    if not _DEVICE.fullmatch(name) and name not in ("pods", "ephemeral-storage") and not name.startswith("hugepages-"):
         raise SpecificationError(
-            f'{prefix}devices names "{name}"; a device is "vendor/name". Write such as "nvidia.com/gpu" or "amd.com/gpu".'
+            f'{prefix}devices names "{name}"; a device is "vendor/name". '
+            'Write such as "nvidia.com/gpu" or "amd.com/gpu".'
         )
     amount = parse_quantity(count, f'{prefix}devices["{name}"]')
     if amount.denominator != 1:

@@ -1,0 +1,140 @@
+"""Checks that say what was given, why it can't be, and what to write instead."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+from collections.abc import Collection, Hashable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from optimus_core.errors import SpecificationError
+
+if TYPE_CHECKING:
+    import yaml
+
+
+def nearest(word: object, known: Collection[str]) -> str:
+    """Return a hint: the known word that is most like ``word``, or all that are known."""
+    spelling = {name.casefold().replace("_", ""): name for name in known}
+    near = difflib.get_close_matches(str(word).casefold().replace("_", ""), list(spelling), n=1, cutoff=0.6)
+    return f'Did you mean "{spelling[near[0]]}"?' if near else f"Known: {', '.join(known)}."
+
+
+def keys(given: Mapping[Any, object], known: Collection[str], of: str) -> None:
+    """Refuse a key that ``of`` does not have, such as ``of="a job"``."""
+    for key in given:
+        if key not in known:
+            raise SpecificationError(f'"{key}" is no key of {of}. {nearest(key, known)}')
+
+
+def one_of(value: object, known: Collection[str], where: str) -> None:
+    """Refuse what is none of the ``known`` words."""
+    if not isinstance(value, str) or value not in known:
+        raise SpecificationError(f"{where} is {shown(value)}, which Optimus does not know. {nearest(value, known)}")
+
+
+def whole(value: object, where: str, least: int | None = None) -> int:
+    """Return ``value`` if it is a whole number that is at least ``least``."""
+    example = 1 if least is None else max(least, 1)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SpecificationError(f"{where} is {shown(value)}; it is a whole number. Write such as {example}.")
+    if least is not None and value < least:
+        raise SpecificationError(f"{where} is {value}; it is at least {least}. Write such as {example}.")
+    return value
+
+
+def number(value: object, where: str, *, above: float | None = None, least: float | None = None) -> float:
+    """Return ``value`` if it is a finite number above ``above``, or at least ``least``."""
+    bound = f" above {above:g}" if above is not None else f" of at least {least:g}" if least is not None else ""
+    low = (above is not None and _is_number(value) and value <= above) or (
+        least is not None and _is_number(value) and value < least
+    )
+    if not _is_number(value) or not math.isfinite(value) or low:
+        example = 1 if above is None and least is None else (above or least or 0) + 1
+        raise SpecificationError(f"{where} is {shown(value)}; it is a number{bound}. Write such as {example:g}.")
+    return value
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def text(value: object, where: str, example: str) -> str:
+    """Return ``value`` if it is a text with something in it that can be printed on one line."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise SpecificationError(f'{where} is {shown(value)}; it is a text on one line. Write such as "{example}".')
+    return value
+
+
+def mapping(value: object, where: str, example: str) -> Mapping[str, Any]:
+    """Return ``value`` if it is a mapping whose keys are texts."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise SpecificationError(f"{where} is {shown(value)}; it maps names to values. Write such as {example}.")
+    return value
+
+
+def shown(value: object) -> str:
+    """Return ``value`` as an error quotes it: texts in double quotes, never longer than a line."""
+    quoted = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+    return quoted if len(quoted) <= 80 else f"{quoted[:77]}..."
+
+
+def read_file(path: str | Path, what: str, example: str) -> Mapping[str, Any]:
+    """Return what a YAML or JSON file holds.
+
+    Args:
+        path: a file; one that ends in ``.json`` is read as JSON, every other as YAML.
+        what: names the file's kind in errors, such as ``"job file"``.
+        example: a right content, shown if the file holds no mapping.
+
+    Raises:
+        SpecificationError: the file can't be read, is broken (the error names the line), gives a key twice, or holds
+            no mapping.
+    """
+    try:
+        content = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise SpecificationError(f'{what} "{path}" can\'t be read: {reason}. Give the path of a YAML file.') from error
+    data = _read_json(content, path) if Path(path).suffix == ".json" else _read_yaml(content, path)
+    try:
+        return mapping(data, "its content", example)
+    except SpecificationError as error:
+        raise SpecificationError(f"{what} {path}: {error}") from None
+
+
+def _read_json(content: str, path: str | Path) -> object:
+    try:
+        return json.loads(content)
+    except json.JSONDecodeError as error:
+        raise SpecificationError(
+            f"{path}, line {error.lineno}: this is no JSON: {error.msg} at column {error.colno}. Correct that line."
+        ) from error
+
+
+def _read_yaml(content: str, path: str | Path) -> object:
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Refuses a key that is given twice, of which YAML would take the last."""
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+            seen = set()
+            for key, _ in node.value:
+                if key.value in seen and key.value != "<<":
+                    raise yaml.constructor.ConstructorError(None, None, f'"{key.value}" is given twice', key.start_mark)
+                if isinstance(key, yaml.ScalarNode):
+                    seen.add(key.value)
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(content, Loader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise SpecificationError(
+            f"{path}, line {line}: this is no YAML: {error.problem}. Correct that line."
+        ) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SpecificationError(f"{path}: this is no YAML: {error}. Correct it.") from error
