@@ -45,8 +45,9 @@ class _Teller:
         self._position = {row.name: number for number, row in enumerate(standing.waiting, 1)}
         self._free = standing.room.total()
         self._fed = sum(self._grew(row) for row in problem.rows)
-        offers = [[node.allocatable.get(name, 0) for name in problem.resources] for node in snapshot.nodes]
-        self._empty = Room([node.name for node in snapshot.nodes], offers, len(problem.resources))
+        nodes = sorted(snapshot.nodes, key=lambda node: node.name)
+        offers = [problem.vector(node.allocatable) for node in nodes]
+        self._empty = Room([node.name for node in nodes], offers, len(problem.resources))
 
     def _grew(self, row: Row) -> bool:
         size = self._standing.size(row)
