@@ -211,5 +211,3 @@ def is_hung(ctx: Context, job: JobRow, generation: GenerationRow) -> bool:
             return False
         usual = (max(owner.step_at, row.first_step_at) - row.first_step_at).total_seconds() / steps
     return silence > max(ctx.settings.hung_min_seconds, ctx.settings.hung_factor * usual)
-
-

@@ -98,7 +98,10 @@ def _retry_or_give_up(
     hopeless = kind in _UNRETRIED or (kind == "user_error" and row.first_step is None)
     if hopeless or used["used"] > job_of(owner).retries:
         owner.state, owner.verdict = "stopping", "failed"
-        owner.cause = {"code": kind, "numbers": cause["numbers"] | {"retries_used": used["used"] - 1, **_attempts(used)}}
+        owner.cause = {
+            "code": kind,
+            "numbers": cause["numbers"] | {"retries_used": used["used"] - 1, **_attempts(used)},
+        }
         tx.record(owner, "stopping", row.number, code=kind)
     else:
         _requeue(ctx, tx, owner, kind, used["used"])

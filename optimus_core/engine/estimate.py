@@ -120,9 +120,7 @@ def _fit_speed(tx: Transaction, row: JobRow, job: TrainingJob) -> SpeedModel:
     model = SpeedModel(SpeedKind(job.strategy.kind), batch_per=job.batch_per, batch_size=job.batch_size)
     samples = tx.speeds(row.workload, row.specification_hash)
     if not samples:
-        return SpeedModel.default(
-            SpeedKind(job.strategy.kind), batch_per=job.batch_per, batch_size=job.batch_size
-        )
+        return SpeedModel.default(SpeedKind(job.strategy.kind), batch_per=job.batch_per, batch_size=job.batch_size)
     ages = np.arange(len(samples))[::-1]
     return model.fit(
         np.array([s.servers for s in samples], dtype=float),

@@ -39,16 +39,12 @@ def largest(one: Resources, other: Resources) -> Resources:
     return Resources({name: max(one[name], other[name]) for name in {*one, *other}})
 
 
-def room_for(
-    job: str, nodes: Iterable[NodeInfo], seen: Mapping[str, ByNode], given: Mapping[str, ByNode]
-) -> ByNode:
+def room_for(job: str, nodes: Iterable[NodeInfo], seen: Mapping[str, ByNode], given: Mapping[str, ByNode]) -> ByNode:
     """Return node -> what ``job`` may fill: its own replicas are gone by then, all others' room stays theirs."""
     room = {node.name: node.allocatable - node.others for node in nodes if node.ready}
     for other in sorted({*seen, *given} - {job}):
         for node in room:
-            held = largest(
-                seen.get(other, {}).get(node, Resources()), given.get(other, {}).get(node, Resources())
-            )
+            held = largest(seen.get(other, {}).get(node, Resources()), given.get(other, {}).get(node, Resources()))
             room[node] = room[node] - held
     return room
 

@@ -173,9 +173,7 @@ def _await_start(view: View, generation: GenerationRow, present: Sequence[Replic
         )
     if late:
         running = sum(r.phase is Phase.RUNNING for r in present)
-        endings.fail_as(
-            view.ctx, view.job, generation, "start_timeout", {"running": running, "expected": len(present)}
-        )
+        endings.fail_as(view.ctx, view.job, generation, "start_timeout", {"running": running, "expected": len(present)})
         return Step("start timeout", 0.0)
     return Step("starting", min(view.ctx.settings.poll_seconds, 1.0))
 
@@ -227,9 +225,7 @@ def _without_room(view: View, generation: GenerationRow) -> Step | None:
     nodes, replicas = view.cluster.nodes(), view.cluster.list()
     with view.ctx.store.transaction() as tx:
         given = granted(tx.holding(view.job.cluster))
-    lacking = missing(
-        demand_by_node(view.job, generation), room_for(view.job.name, nodes, observed(replicas), given)
-    )
+    lacking = missing(demand_by_node(view.job, generation), room_for(view.job.name, nodes, observed(replicas), given))
     if lacking is None:
         return None
     endings.note_waiting(view.ctx, view.job, {"code": "waits_for_room_to_be_freed", "numbers": lacking})

@@ -99,9 +99,7 @@ def _draining(row: JobRow, generations: Sequence[GenerationRow], replicas: Seque
     return [Draining(job=row.name, node=node, resources=dict(held)) for node, held in sorted(seen.items())]
 
 
-def _view(
-    ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[GenerationRow], refit: bool
-) -> JobView:
+def _view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[GenerationRow], refit: bool) -> JobView:
     job, present = job_of(row), present_of(row, generations)
     if refit or row.estimate is None:
         row.estimate = estimate(ctx, tx, row).to_dict()
@@ -177,5 +175,3 @@ def _seconds_at_size(tx: Transaction, present: GenerationRow | None) -> float | 
     if present is None or present.starting_at is None:
         return None
     return max(0.0, (tx.now - present.starting_at).total_seconds())
-
-

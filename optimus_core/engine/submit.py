@@ -67,9 +67,7 @@ def submit(
         return Submission(row.id, row.name, row.token, action)
 
 
-def _create(
-    tx: Transaction, job: TrainingJob, identity: Identity, try_number: int, token: str, cluster: str
-) -> JobRow:
+def _create(tx: Transaction, job: TrainingJob, identity: Identity, try_number: int, token: str, cluster: str) -> JobRow:
     row = JobRow(
         key=identity.key,
         name=identity.label,
@@ -122,9 +120,7 @@ def _change_in_place(row: JobRow, job: TrainingJob) -> None:
     row.priority, row.deadline = job.priority, job.deadline
 
 
-def _next_attempt(
-    tx: Transaction, row: JobRow, job: TrainingJob, try_number: int, token: str, fresh: bool
-) -> Action:
+def _next_attempt(tx: Transaction, row: JobRow, job: TrainingJob, try_number: int, token: str, fresh: bool) -> Action:
     scratch = fresh or row.state == "succeeded" or row.verdict == "succeeded"
     for generation in tx.generations(row.id):
         _end_generation(tx, generation)
