@@ -13,6 +13,7 @@ from optimus_core.job import (
     Steps,
     TrainingJob,
 )
+from optimus_core.settings import Settings
 
 __all__ = [
     "AllReduce",
@@ -21,6 +22,7 @@ __all__ = [
     "Loss",
     "ParameterServer",
     "Replicas",
+    "Settings",
     "Steps",
     "TrainingJob",
 ]

@@ -35,9 +35,9 @@ def one_of(value: object, known: Collection[str], where: str) -> None:
         raise SpecificationError(f"{where} is {shown(value)}, which Optimus does not know. {nearest(value, known)}")
 
 
-def whole(value: object, where: str, least: int | None = None) -> int:
+def whole(value: object, where: str, least: int | None = None, example: int | None = None) -> int:
     """Return ``value`` if it is a whole number that is at least ``least``."""
-    example = 1 if least is None else max(least, 1)
+    example = example if example is not None else 1 if least is None else max(least, 1)
     if isinstance(value, bool) or not isinstance(value, int):
         raise SpecificationError(f"{where} is {shown(value)}; it is a whole number. Write such as {example}.")
     if least is not None and value < least:
@@ -45,15 +45,17 @@ def whole(value: object, where: str, least: int | None = None) -> int:
     return value
 
 
-def number(value: object, where: str, *, above: float | None = None, least: float | None = None) -> float:
-    """Return ``value`` if it is a finite number above ``above``, or at least ``least``."""
-    bound = f" above {above:g}" if above is not None else f" of at least {least:g}" if least is not None else ""
+def number(
+    value: object, where: str, *, above: float | None = None, least: float | None = None, example: float | None = None
+) -> float:
+    """Return ``value`` if it is a finite number above ``above``, and at least ``least``."""
     low = (above is not None and _is_number(value) and value <= above) or (
         least is not None and _is_number(value) and value < least
     )
     if not _is_number(value) or not math.isfinite(value) or low:
-        example = 1 if above is None and least is None else (above or least or 0) + 1
-        raise SpecificationError(f"{where} is {shown(value)}; it is a number{bound}. Write such as {example:g}.")
+        bound = f" above {above:g}" if above is not None else f" of at least {least:g}" if least is not None else ""
+        write = (above or least or 0) + 1 if example is None else example
+        raise SpecificationError(f"{where} is {shown(value)}; it is a number{bound}. Write such as {write:g}.")
     return value
 
 

@@ -1,0 +1,460 @@
+"""Every setting with its type, unit, default and reason, and the clusters that are declared.
+
+A value is taken from the first of: the caller, ``AIRFLOW__OPTIMUS__<KEY>``, ``<home>/config.toml``, the default.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import textwrap
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from optimus_core import checks
+from optimus_core.errors import SpecificationError
+from optimus_core.resources import Resources
+
+PREFIX = "AIRFLOW__OPTIMUS__"
+"""Begins the environment variables by which Airflow, and Optimus without it, take settings."""
+LOCAL: Mapping[str, dict[str, Any]] = {"local": {"kind": "local"}}
+"""What is declared if nobody declares a cluster: processes on this machine."""
+
+_KINDS = {"str": "string", "Path": "string", "Path | None": "string", "int": "integer", "float": "float"}
+
+
+def _setting(
+    default: Any = MISSING,
+    *,
+    unit: str = "",
+    reason: str,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    choices: tuple[str, ...] = (),
+    example: str = "",
+    derived: bool = False,
+    secret: bool = False,
+) -> Any:
+    """Return a field that tests, documentation and Airflow's configuration can read."""
+    metadata = {
+        "unit": unit,
+        "reason": reason,
+        "least": least,
+        "above": above,
+        "most": most,
+        "choices": choices,
+        "example": example,
+        "derived": derived,
+        "secret": secret,
+        "default": None if derived else default,
+    }
+    if derived:
+        default = None
+    return field(default=default, repr=not secret, metadata=metadata)
+
+
+def default_home(environ: Mapping[str, str]) -> Path:
+    """Return ``$OPTIMUS_HOME``, else ``$AIRFLOW_HOME/optimus``, else ``~/.optimus``."""
+    if environ.get("OPTIMUS_HOME"):
+        return Path(environ["OPTIMUS_HOME"])
+    if environ.get("AIRFLOW_HOME"):
+        return Path(environ["AIRFLOW_HOME"]) / "optimus"
+    return Path("~/.optimus")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings; checked at construction. Make them with :meth:`load`."""
+
+    home: Path = _setting(
+        derived=True,
+        example="/srv/optimus",
+        reason="Beside Airflow's own files by default, so that one backup holds both.",
+    )
+    """Where Optimus keeps its files. Default: $OPTIMUS_HOME, else $AIRFLOW_HOME/optimus, else ~/.optimus."""
+    database_url: str = _setting(
+        derived=True,
+        secret=True,
+        example="postgresql://optimus:password@db/optimus",
+        reason="A file needs no server; several machines need PostgreSQL.",
+    )
+    """The database of the store. Default: optimus.db in home, with SQLite."""
+    cluster: str = _setting("local", reason="Needs no Kubernetes to try Optimus.")
+    """The declared cluster of jobs that name none."""
+    clusters_file: Path | None = _setting(
+        derived=True, example="/srv/optimus/clusters.yaml", reason="One place for all jobs and processes."
+    )
+    """Declares the clusters. Default: clusters.yaml in home, if there is one."""
+    deployment: str = _setting("default", reason="One Airflow is the usual case.")
+    """Tells this Airflow's jobs from those of others that share the store or a cluster."""
+    checkpoint_root: Path = _setting(
+        derived=True,
+        example="/mnt/checkpoints",
+        reason="Right on one machine; nodes of Kubernetes need a shared volume.",
+    )
+    """Where checkpoints lie; every replica must reach it. Default: checkpoints in home."""
+    checkpoint_keep_days: float = _setting(
+        7, unit="days", least=0, reason="A week leaves time to clear and resume a task after a weekend."
+    )
+    """How long checkpoints of ended jobs are kept."""
+    interval_seconds: float = _setting(
+        600, unit="seconds", above=0, reason="The interval of the Optimus paper; events cause rounds between."
+    )
+    """Time between two regular rounds of decisions."""
+    poll_seconds: float = _setting(
+        2.0, unit="seconds", above=0, reason="Short beside the start of a pod, long beside a look at the cluster."
+    )
+    """Time between two steps with a live job."""
+    round_delay_seconds: float = _setting(
+        2, unit="seconds", least=0, reason="Makes one round of a burst, such as mapped tasks that arrive together."
+    )
+    """Time from an event to the round that it causes."""
+    unplanned_seconds: float = _setting(
+        30, unit="seconds", above=0, reason="Longer than a round takes, short beside a training."
+    )
+    """After this time without a round for an event, whoever drives a job makes one."""
+    lease_seconds: float = _setting(
+        60, unit="seconds", above=0, reason="Ten times what a round of a thousand jobs takes."
+    )
+    """How long one process may decide before another may take over."""
+    heartbeat_stale_seconds: float = _setting(60, unit="seconds", above=0, reason="Thirty missed steps are no hiccup.")
+    """A job that nobody has stepped for this time has lost its driver."""
+    first_event_seconds: float = _setting(
+        10, unit="seconds", above=0, reason="Long enough to start a process, short enough to notice."
+    )
+    """How soon a submitted job should have an answer before the user is told what it waits for."""
+    restart_cost_seconds: float = _setting(
+        15, unit="seconds", least=0, reason="A pod's start and the load of a small checkpoint."
+    )
+    """What a change of size is taken to cost a job of which none has been measured."""
+    min_gain_ratio: float = _setting(0.2, least=0, reason="Above 0, so that jobs that are equal do not take turns.")
+    """A change must save more than its cost times (1 + this)."""
+    young_steps: int = _setting(50, unit="steps", least=0, reason="Enough for a curve with three parameters.")
+    """A job with fewer steps is young: its estimates are not fully trusted."""
+    young_seconds: float = _setting(
+        60, unit="seconds", least=0, reason="Caches, compilation and data loading have settled by then."
+    )
+    """A job that has run for less than this is young too."""
+    young_factor: float = _setting(0.95, above=0, most=1, reason="The value of the Optimus paper, section 4.")
+    """Factor on the predicted gain of a young job."""
+    pausing: str = _setting("never", choices=("never",), reason="What runs keeps at least its minimum.")
+    """Whether running jobs may be paused for others."""
+    start_timeout_seconds: float = _setting(300, unit="seconds", above=0, reason="Pulling a large image takes minutes.")
+    """Time in which all replicas of a new size must run; then the old size returns."""
+    straggler_ratio: float = _setting(0.5, above=0, most=1, reason="The value of the Optimus paper, section 5.2.")
+    """A worker slower than this part of the median is a straggler."""
+    straggler_seconds: float = _setting(
+        60, unit="seconds", least=0, reason="A short slowdown costs less than a replacement."
+    )
+    """How long it must be so slow."""
+    speed_window_seconds: float = _setting(
+        10, unit="seconds", above=0, reason="Averages out single steps and still shows a change within a minute."
+    )
+    """Over how long a speed sample is taken."""
+    hung_factor: float = _setting(20, unit="usual step times", above=1, reason="No step varies that much.")
+    """A job without a step for this many usual step times hangs."""
+    hung_min_seconds: float = _setting(
+        120, unit="seconds", least=0, reason="Checkpoints and evaluations make pauses between short steps."
+    )
+    """A job never counts as hung before this time without a step."""
+    node_lost_seconds: float = _setting(
+        300, unit="seconds", above=0, reason="The time after which Kubernetes evicts pods of such a node."
+    )
+    """After this time an unreachable node's replicas no longer count."""
+    retry_backoff_seconds: float = _setting(
+        5, unit="seconds", least=0, reason="What fails by chance is tried soon; each further wait is doubled."
+    )
+    """Wait before the first retry."""
+    retry_backoff_max_seconds: float = _setting(
+        300, unit="seconds", least=0, reason="The longest wait between restarts in Kubernetes."
+    )
+    """Longest wait before a retry."""
+    barred_seconds: float = _setting(
+        300, unit="seconds", least=0, reason="Long enough for a cluster to change, short beside a training."
+    )
+    """How long a size that did not start is not tried again."""
+    points_limit: int = _setting(2000, unit="points", least=10, reason="More than a page is wide.")
+    """Points of one metric that are kept of a job; older ones are thinned out."""
+    memory_growth: float = _setting(1.5, above=1, reason="Three steps from 1 to more than 3 times the memory.")
+    """Factor on a replica's memory after it ran out."""
+    memory_cap_factor: float = _setting(4, least=1, reason="More is a leak, not a wrong guess.")
+    """A replica never gets more than this many times the memory that was asked for."""
+    log_tail_bytes: int = _setting(65536, unit="bytes", least=1024, reason="Holds a traceback of every framework.")
+    """What is kept of a replica's output for people to read."""
+    sources: Mapping[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Where each value that is no default came from."""
+
+    def __post_init__(self) -> None:
+        if self.home is None:
+            object.__setattr__(self, "home", default_home(os.environ))
+        object.__setattr__(self, "home", _path(self.home, "home"))
+        derived = {
+            "database_url": f"sqlite:///{self.home / 'optimus.db'}",
+            "checkpoint_root": self.home / "checkpoints",
+            "clusters_file": self.home / "clusters.yaml" if (self.home / "clusters.yaml").exists() else None,
+        }
+        for name, value in derived.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+        for each in _fields():
+            object.__setattr__(self, each.name, _read(each, getattr(self, each.name), each.name))
+        if self.retry_backoff_max_seconds < self.retry_backoff_seconds:
+            raise SpecificationError(
+                f"retry_backoff_max_seconds is {self.retry_backoff_max_seconds:g}, less than retry_backoff_seconds, "
+                f"which is {self.retry_backoff_seconds:g}. Write at least {self.retry_backoff_seconds:g}."
+            )
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None, overrides: Mapping[str, object] | None = None) -> Settings:
+        """Collect the settings.
+
+        Args:
+            environ: environment variables; by default those of this process.
+            overrides: values that stand above all others; empty ones and None are as if not given.
+
+        Raises:
+            SpecificationError: a value can't be, or a key is misspelt; names where it came from.
+        """
+        environ = os.environ if environ is None else environ
+        given = {key: value for key, value in (overrides or {}).items() if value not in (None, "")}
+        checks.keys(given, _names(), "the settings given by the caller")
+        found = {key: (value, "the caller") for key, value in given.items()}
+        found = _from_environment(environ, found) | found
+        if "home" not in found:
+            source = next((name for name in ("OPTIMUS_HOME", "AIRFLOW_HOME") if environ.get(name)), "default")
+            found["home"] = (default_home(environ), source)
+        found = _from_file(_path(found["home"][0], "home") / "config.toml") | found
+        known = {each.name: each for each in _fields()}
+        values = {key: _read(known[key], value, f"{key} ({source})") for key, (value, source) in found.items()}
+        settings = cls(**values)
+        object.__setattr__(settings, "sources", {k: source for k, (_, source) in found.items() if source != "default"})
+        return settings
+
+    def public_dict(self) -> dict[str, Any]:
+        """Return all settings as JSON holds them, secrets hidden: for people, logs and pages."""
+        shown = {each.name: getattr(self, each.name) for each in _fields()}
+        shown["database_url"] = hide_password(self.database_url)
+        return {key: str(value) if isinstance(value, Path) else value for key, value in shown.items()}
+
+    @classmethod
+    def options(cls) -> dict[str, dict[str, Any]]:
+        """Return the description of each setting in the form of a provider's configuration section."""
+        texts = _docstrings()
+        return {each.name: _option(each, texts[each.name]) for each in _fields()}
+
+
+def _option(each: Field[Any], text: str) -> dict[str, Any]:
+    about, default = each.metadata, each.metadata["default"]
+    unit = f" In {about['unit']}." if about["unit"] else ""
+    choices = f" One of: {', '.join(about['choices'])}." if about["choices"] else ""
+    option = {
+        "description": f"{text}{unit}{choices}\n{about['reason']}\n",
+        "version_added": "0.1.0",
+        "type": _KINDS[str(each.type)],
+        "example": about["example"] or None,
+        "default": None if default is None else str(default),
+    }
+    return option | ({"sensitive": True} if about["secret"] else {})
+
+
+def hide_password(url: str) -> str:
+    """Return a database URL with ``***`` for its password."""
+    scheme, separator, rest = url.partition("://")
+    login, at, host = rest.rpartition("@")
+    user, colon, _ = login.partition(":")
+    return f"{scheme}{separator}{user}:***@{host}" if at and colon else url
+
+
+def load_clusters(path: str | Path | None) -> dict[str, dict[str, Any]]:
+    """Read the declared clusters.
+
+    Args:
+        path: ``clusters.yaml``; None means that nobody declared one: then there is this machine, as ``local``.
+
+    Returns:
+        By name: ``{"kind": "local", "nodes": [...]}`` or ``{"kind": "kubernetes", ...}``. A local cluster without
+        nodes is this machine.
+
+    Raises:
+        SpecificationError: names the file, the cluster, what is wrong and what to write.
+    """
+    if path is None:
+        return {name: dict(cluster) for name, cluster in LOCAL.items()}
+    data = checks.read_file(path, "clusters file", "local: {kind: local}")
+    clusters = {}
+    for name, cluster in data.items():
+        try:
+            checks.text(name, "its name", "local")
+            clusters[name] = _cluster(cluster)
+        except SpecificationError as error:
+            raise SpecificationError(f'{path}: cluster "{name}": {error}') from error.__cause__
+    if not clusters:
+        raise SpecificationError(f"{path}: it declares no cluster. Write such as local: {{kind: local}}")
+    return clusters
+
+
+def _cluster(data: object) -> dict[str, Any]:
+    given = dict(checks.mapping(data, "its content", "{kind: local}"))
+    kinds = {"local": _local, "kubernetes": _kubernetes}
+    checks.one_of(given.get("kind", "nothing"), kinds, "kind")
+    kinds[given["kind"]](given)
+    return given
+
+
+def _local(given: Mapping[str, Any]) -> None:
+    checks.keys(given, ("kind", "nodes"), "a local cluster")
+    example = '[{name: n1, cpu: "4", memory: 8Gi}]'
+    nodes = given.get("nodes", [{"name": "n1", "cpu": 1, "memory": 1}])
+    if not isinstance(nodes, list) or not nodes:
+        raise SpecificationError(f"nodes is {checks.shown(nodes)}; it is a list. Write such as {example}")
+    seen: set[str] = set()
+    for index, node in enumerate(nodes):
+        where = f"nodes[{index}]"
+        checks.keys(checks.mapping(node, where, example), ("name", "cpu", "memory", "devices", "labels"), where)
+        for key in ("name", "cpu", "memory"):
+            if node.get(key) is None:
+                raise SpecificationError(f'{where} has no "{key}". Write such as {example}')
+        name = checks.text(node["name"], f"{where}.name", "n1")
+        if name in seen:
+            raise SpecificationError(f'{where}.name is "{name}", as that of another node. Write another name.')
+        seen.add(name)
+        devices = checks.mapping(node.get("devices", {}), f"{where}.devices", '{"nvidia.com/gpu": 1}')
+        Resources.of(node["cpu"], node["memory"], devices, where)
+        for label, value in checks.mapping(node.get("labels", {}), f"{where}.labels", "{zone: a}").items():
+            if not isinstance(value, str):
+                raise SpecificationError(f'{where}.labels["{label}"] is {value!r}; it is a text. Write "{value}".')
+
+
+def _kubernetes(given: Mapping[str, Any]) -> None:
+    checks.keys(
+        given,
+        ("kind", "in_cluster", "config_file", "context", "airflow_connection", "namespaces"),
+        "a Kubernetes cluster",
+    )
+    for key, example in (("config_file", "~/.kube/config"), ("context", "kind"), ("airflow_connection", "kubernetes")):
+        if key in given:
+            checks.text(given[key], key, example)
+    if not isinstance(given.get("in_cluster", False), bool):
+        raise SpecificationError(f"in_cluster is {checks.shown(given['in_cluster'])}; write true or false.")
+    ways = [key for key in ("in_cluster", "config_file", "airflow_connection") if given.get(key)]
+    if len(ways) != 1:
+        raise SpecificationError(
+            f"it is reached by {' and '.join(ways) or 'nothing'}; there is one way. "
+            "Write in_cluster: true, config_file: ~/.kube/config, or airflow_connection: kubernetes."
+        )
+    if "context" in given and ways != ["config_file"]:
+        raise SpecificationError(f"context belongs to config_file, not to {ways[0]}. Leave it out.")
+    spaces = given.get("namespaces", ["default"])
+    if not isinstance(spaces, list) or not spaces or not all(isinstance(space, str) and space for space in spaces):
+        raise SpecificationError(f"namespaces is {checks.shown(spaces)}; it is a list. Write such as [training].")
+
+
+def _from_environment(
+    environ: Mapping[str, str], given: Mapping[str, tuple[object, str]]
+) -> dict[str, tuple[object, str]]:
+    found: dict[str, tuple[object, str]] = {}
+    for variable, value in environ.items():
+        key = variable.removeprefix(PREFIX).lower()
+        if not variable.startswith(PREFIX):
+            continue
+        if key in _names():
+            if value != "":
+                found[key] = (value, variable)
+            continue
+        base = key.removesuffix("_cmd").removesuffix("_secret")
+        if base in given:
+            continue  # Airflow has read the command or the secret, and given us what it found
+        if base in _names():
+            raise SpecificationError(
+                f"{variable} is read inside Airflow only. Set {PREFIX}{base.upper()} here as well, to the same value."
+            )
+        checks.keys({variable: value}, [PREFIX + name.upper() for name in _names()], "the settings")
+    return found
+
+
+def _from_file(path: Path) -> dict[str, tuple[object, str]]:
+    try:
+        content = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecificationError(f"{path} can't be read: {error}. Make it readable, or remove it.") from error
+    try:
+        data = tomllib.loads(content)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecificationError(f"{path} is no TOML: {error}. Correct that line.") from error
+    table = data.pop("optimus", {})
+    values = data | checks.mapping(table, f"{path}: optimus", "[optimus]")
+    try:
+        checks.keys(values, [*_names()], "the settings")
+    except SpecificationError as error:
+        raise SpecificationError(f"{path}: {error}") from None
+    if "home" in values:
+        raise SpecificationError(f"{path}: home can't stand in a file that lies in it. Set OPTIMUS_HOME instead.")
+    return {key: (value, str(path)) for key, value in values.items()}
+
+
+def _read(each: Field[Any], value: object, where: str) -> Any:
+    kind, about = str(each.type), each.metadata
+    if kind == "Path | None" and value is None:
+        return None
+    if kind.startswith("Path"):
+        return _path(value, where)
+    if kind == "str":
+        text = checks.text(value, where, about["example"] or about["default"])
+        if about["choices"]:
+            checks.one_of(text, about["choices"], where)
+        return text
+    return _number(each, value, where)
+
+
+def _number(each: Field[Any], value: object, where: str) -> float:
+    about, kind = each.metadata, str(each.type)
+    if isinstance(value, str):
+        try:
+            value = int(value) if kind == "int" else float(value)
+        except ValueError:
+            pass  # the check below says what it is instead
+    if kind == "int":
+        checks.whole(value, where, None if about["least"] is None else int(about["least"]), about["default"])
+    result = checks.number(value, where, above=about["above"], least=about["least"], example=about["default"])
+    if about["most"] is not None and result > about["most"]:
+        raise SpecificationError(
+            f"{where} is {result:g}; it is at most {about['most']:g}. Write such as {about['default']}."
+        )
+    return result
+
+
+def _path(value: object, where: str) -> Path:
+    if not isinstance(value, Path):
+        value = Path(checks.text(value, where, "/srv/optimus"))
+    return value.expanduser().absolute()
+
+
+@cache
+def _fields() -> tuple[Field[Any], ...]:
+    return tuple(each for each in fields(Settings) if each.metadata)
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    return tuple(each.name for each in _fields())
+
+
+@cache
+def _docstrings() -> dict[str, str]:
+    """Return the text under each field, which says what the setting is."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(Settings))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    found = {}
+    for before, after in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and isinstance(after, ast.Expr):
+            assert isinstance(after.value, ast.Constant)
+            found[before.target.id] = str(after.value.value)
+    return found
