@@ -1,0 +1,1 @@
+"""The engine: submit, snapshot, round, reconcile, collect."""

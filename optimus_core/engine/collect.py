@@ -110,7 +110,7 @@ def _keep_progress(
     seen += [(event.step, None, event.time) for event in reading.events if event.step is not None]
     if not seen:
         return
-    step, _, time = seen[-1]
+    step = seen[-1][0]
     if generation.first_step is None:
         generation.first_step = seen[0][0]
         generation.first_step_at = tx.now
@@ -166,9 +166,7 @@ def _keep_events(tx: Transaction, owner: JobRow, generation: GenerationRow, read
     for event in reading.events:
         if event.kind is EventKind.CHECKPOINT:
             _confirm_checkpoint(tx, owner, generation, event.step or 0, event.message)
-        elif event.kind is EventKind.TOTAL and event.total:
-            owner.total_steps = event.total
-        elif event.kind is EventKind.PROGRESS and event.total:
+        elif event.kind in (EventKind.TOTAL, EventKind.PROGRESS) and event.total:
             owner.total_steps = event.total
         elif event.kind is EventKind.DIVERGED:
             tx.record(owner, "diverged", generation.number, step=event.step, message=event.message[:200])
@@ -210,4 +208,4 @@ def is_hung(ctx: Context, job: JobRow, generation: GenerationRow) -> bool:
         if steps <= 0:
             return False
         usual = (max(owner.step_at, row.first_step_at) - row.first_step_at).total_seconds() / steps
-    return silence > max(ctx.settings.hung_min_seconds, ctx.settings.hung_factor * usual)
+    return bool(silence > max(ctx.settings.hung_min_seconds, ctx.settings.hung_factor * usual))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from optimus_core.choices import Converged, Epochs, Loss, Steps
 from optimus_core.engine.collect import loss_points, steps_per_epoch
 from optimus_core.engine.context import Context
 from optimus_core.engine.launch import job_of
 from optimus_core.engine.stopping import epoch_length
-from optimus_core.job import Converged, Epochs, Loss, Steps, TrainingJob
+from optimus_core.job import TrainingJob
 from optimus_core.models import ConvergenceModel, Estimate, SpeedKind, SpeedModel
 from optimus_core.scheduling.types import Remaining
 from optimus_core.store import JobRow, Transaction
@@ -42,7 +43,7 @@ class Fit:
         }
 
 
-def work_kind(job: TrainingJob) -> str:
+def work_kind(job: TrainingJob) -> Literal["constant", "workers"]:
     """Return ``workers`` where a step of w workers does w times the work of one, else ``constant``."""
     synchronous = job.strategy.kind in ("ps_sync", "allreduce")
     return "workers" if job.batch_per == "worker" and synchronous and not isinstance(job.stop, Steps) else "constant"

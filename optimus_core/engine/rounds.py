@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from optimus_core.engine.context import Context
 from optimus_core.engine.snapshot import PLANNED, present_of, take
-from optimus_core.scheduling import plan
+from optimus_core.scheduling.plan import plan
 from optimus_core.scheduling.types import Decision, Plan, Snapshot
 from optimus_core.store import GenerationRow, JobRow, RoundRow, Transaction
 from optimus_core.store.database import this_host

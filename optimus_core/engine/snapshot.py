@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Literal, cast
 
-from optimus_core.cluster.base import Cluster, NodeInfo, Replica, Role
+from optimus_core.cluster.base import NodeInfo, Replica, Role
 from optimus_core.engine.context import Context
 from optimus_core.engine.estimate import estimate, work_kind
 from optimus_core.engine.launch import SCHEDULER_DEMAND, demand, job_of
@@ -113,7 +113,7 @@ def _view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[Gene
         arrived=row.queued_at.timestamp(),
         priority=row.priority,
         pool=row.pool,
-        strategy=job.strategy.kind,
+        strategy=_kind(job),
         worker_demand=dict(demand(job, Role.WORKER, row.memory_factor)),
         server_demand=dict(demand(job, Role.SERVER, row.memory_factor)) if job.servers is not None else {},
         scheduler_demand=dict(SCHEDULER_DEMAND) if _has_scheduler(job) else {},
@@ -135,6 +135,10 @@ def _view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[Gene
     )
 
 
+def _kind(job: TrainingJob) -> Literal["ps_sync", "ps_async", "allreduce"]:
+    return cast(Literal["ps_sync", "ps_async", "allreduce"], job.strategy.kind)
+
+
 def _size_limits(job: TrainingJob) -> dict[str, int]:
     servers = job.servers
     return {
@@ -150,8 +154,9 @@ def _has_scheduler(job: TrainingJob) -> bool:
     return any(role is Role.SCHEDULER for role, _ in roles(job.framework, servers, job.workers.min))
 
 
-def _placement(generation: GenerationRow | None) -> Mapping[str, Any]:
-    return generation.placement if generation is not None else {}
+def _placement(generation: GenerationRow | None) -> dict[str, Size]:
+    placement = generation.placement if generation is not None else {}
+    return {node: Size(**size) for node, size in placement.items()}
 
 
 def _barred(ctx: Context, tx: Transaction, generations: Sequence[GenerationRow]) -> list[Size]:

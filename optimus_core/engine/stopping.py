@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from optimus_core.job import Converged, Epochs, Loss, Steps, StopCriterion
+from optimus_core.choices import Converged, Epochs, Loss, Steps, Stop
 from optimus_core.models import converged_at
 from optimus_core.telemetry import Point
 
@@ -14,7 +14,7 @@ _SMOOTH = 3
 
 
 def is_met(
-    stop: StopCriterion, step: int | None, epoch: float | None, losses: Sequence[Point], steps_per_epoch: int | None
+    stop: Stop, step: int | None, epoch: float | None, losses: Sequence[Point], steps_per_epoch: int | None
 ) -> bool:
     """Say whether ``stop`` is met by what a job has shown.
 

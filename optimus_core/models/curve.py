@@ -20,12 +20,14 @@ _FLOORS = 16
 """Floors tried at once."""
 _ROUNDS = 8
 """Grids at most; each is several times narrower than the one before."""
-_STEPS = 3
-"""Gauss-Newton steps for each floor."""
+_STEPS = 2
+"""Gauss-Newton steps for each floor in each grid; a finer grid goes on from the coarser one's solution."""
 _LEAST = 1e-6
 """b1 at least, so that the loss at step 0 is finite."""
 _NEAR = 1e-3
 """A loss is taken to be this much above the floor at least when the first solution is sought."""
+_LEAST_DOUBT, _MOST_SHARED = 2.0, 0.95
+"""Bounds of what the errors of neighbours tell: the newest points weigh more than their noise alone would let them."""
 _EXACT = 1e-12
 """Smallest variance of the noise: points without noise stop the search here."""
 _CUT = 4.5
@@ -48,37 +50,53 @@ class Profile(NamedTuple):
         return 1 / (self.b0[:, None] * steps + self.b1[:, None]) + self.b2[:, None]
 
 
-def fit_profile(x: Floats, y: Floats, w: Floats, doubt: float) -> Profile:
+def fit_profile(x: Floats, y: Floats, w: Floats) -> Profile:
     """Fit points ``(x, y)``, best if ``x`` is at most about 1, with weights ``w`` that sum to the count of points.
 
     Args:
-        x: steps.
+        x: steps, rising.
         y: normalised losses.
         w: weights.
-        doubt: how many points are worth one independent one: above 1 where neighbours share their errors.
 
     Returns:
         The profile; the first curve is the best one.
     """
-    low, high = 0.0, float(max(y.min(), np.median(y[-(y.size // 10 + 1) :])))
+    floors = np.linspace(0.0, max(y.min(), np.median(y[-(y.size // 10 + 1) :])), _FLOORS)
+    b0, b1 = _first(x, y, w, floors)
     for _ in range(_ROUNDS):
-        floors = np.linspace(low, high, _FLOORS)
-        b0, b1, cost = _solve(x, y, w, floors)
-        variance = max(float(cost.min()) / max(x.size - 3, 1), _EXACT)
-        likely = (cost - cost.min()) / (2 * variance * doubt)
-        inside = np.flatnonzero(likely <= _CUT)
-        before = high - low
-        low, high = float(floors[max(inside[0] - 1, 0)]), float(floors[min(inside[-1] + 1, _FLOORS - 1)])
-        if high - low > 0.7 * before:
+        b0, b1, cost = _improve(x, y, w, floors, b0, b1)
+        best = int(np.argmin(cost))
+        variance = max(float(cost[best]) / max(x.size - 3, 1), _EXACT)
+        rest = (y - floors[best] - 1 / (b0[best] * x + b1[best])) * np.sqrt(w)
+        unlikely = (cost - cost[best]) / (2 * variance * _doubt(rest))
+        finer = _narrower(floors, unlikely)
+        if finer is None:
             break
-    belief = np.exp(-likely)
+        b0, b1, floors = np.interp(finer, floors, b0), np.interp(finer, floors, b1), finer
+    belief = np.exp(-unlikely)
     return _best_first(x, y, w, Profile(b0, b1, floors, belief / belief.sum(), variance**0.5))
+
+
+def _narrower(floors: Floats, unlikely: Floats) -> Floats | None:
+    """Return a finer grid around the floors that are not ruled out; None if it would be hardly finer."""
+    inside = np.flatnonzero(unlikely <= _CUT)
+    low, high = floors[max(inside[0] - 1, 0)], floors[min(inside[-1] + 1, _FLOORS - 1)]
+    return np.linspace(low, high, _FLOORS) if high - low < 0.7 * (floors[-1] - floors[0]) else None
+
+
+def _doubt(rest: Floats) -> float:
+    """Return how many points tell as much as one independent one, from how much neighbours share their errors."""
+    square = float(rest @ rest)
+    shared = float(rest[1:] @ rest[:-1]) / square if square > 0 else 0.0
+    shared = min(max(shared, 0.0), _MOST_SHARED)
+    return _LEAST_DOUBT * (1 + shared) / (1 - shared)
 
 
 def _best_first(x: Floats, y: Floats, w: Floats, profile: Profile) -> Profile:
     """Put the curve of the mean floor first; it lies between those of the grid."""
     floor = np.array([profile.belief @ profile.b2])
-    b0, b1, _ = _solve(x, y, w, floor)
+    b0, b1 = (np.interp(floor, profile.b2, column) for column in (profile.b0, profile.b1))
+    b0, b1, _ = _improve(x, y, w, floor, b0, b1)
     return Profile(
         np.concatenate([b0, profile.b0]),
         np.concatenate([b1, profile.b1]),
@@ -88,19 +106,28 @@ def _best_first(x: Floats, y: Floats, w: Floats, profile: Profile) -> Profile:
     )
 
 
-def _solve(x: Floats, y: Floats, w: Floats, floors: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the best b0 and b1 for each floor, and the weighted sum of squares that they leave."""
+def _first(x: Floats, y: Floats, w: Floats, floors: Floats) -> tuple[Floats, Floats]:
+    """Return b0 and b1 for each floor by the inverted losses; d(1/l) = dl/l^2 weighs them."""
     above = np.maximum(y - floors[:, None], _NEAR)
-    b0, b1 = _two_unknowns(x, 1 / above, w * above**4)
+    square = above * above
+    return _two_unknowns(x, 1 / above, w * (square * square))
+
+
+def _improve(x: Floats, y: Floats, w: Floats, floors: Floats, b0: Floats, b1: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return better b0 and b1 for each floor by Gauss-Newton steps, and the weighted sum of squares that they leave."""
+    rest = y - floors[:, None]
     cost = np.full(floors.size, np.inf)
     best0, best1 = b0, b1
-    for _ in range(_STEPS + 1):
+    for last in (*[False] * _STEPS, True):
         u = b0[:, None] * x + b1[:, None]
-        rest = y - floors[:, None]
-        now = ((rest - 1 / u) ** 2) @ w
+        curve = 1 / u
+        away = rest - curve
+        now = (away * away) @ w
         better = now < cost
         best0, best1, cost = np.where(better, b0, best0), np.where(better, b1, best1), np.where(better, now, cost)
-        b0, b1 = _two_unknowns(x, u * (2 - rest * u), w / u**4)
+        if not last:
+            square = curve * curve
+            b0, b1 = _two_unknowns(x, u * (1 - away * u), w * (square * square))
     return best0, best1, cost
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from optimus_core.models.arrays import Floats
 
@@ -26,6 +27,8 @@ class Series(NamedTuple):
     losses: Floats
     """Divided by ``scale``: at most 1."""
     weights: Floats
+    level: Floats
+    """The median of each loss and its neighbours, divided by ``scale``."""
     scale: float
     """The largest loss, outliers apart; 0 if there are no points or all are 0."""
 
@@ -33,10 +36,11 @@ class Series(NamedTuple):
 def prepare(steps: Floats, losses: Floats, weights: Floats, max_points: int) -> Series:
     """Sort, thin to about ``max_points``, clean and normalise. Points of weight 0 are left out."""
     steps, losses, weights = _thin(*_in_order(steps, losses, weights), max_points)
-    kept = ~outliers(losses)
-    steps, losses, weights = steps[kept], losses[kept], weights[kept]
+    level = _level(losses)
+    kept = ~_outliers(losses, level)
+    steps, losses, weights, level = steps[kept], losses[kept], weights[kept], level[kept]
     scale = float(losses.max(initial=0.0))
-    return Series(steps, losses / (scale or 1.0), weights, scale)
+    return Series(steps, losses / (scale or 1.0), weights, level / (scale or 1.0), scale)
 
 
 def _in_order(steps: Floats, losses: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
@@ -75,12 +79,20 @@ def _by_run(values: Floats, size: int, head: int, *, median: bool) -> Floats:
     return np.concatenate([[first], rest])
 
 
-def outliers(losses: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Say of each point whether it strays from its neighbours; with fewer than eight points none does."""
+def _level(losses: Floats) -> Floats:
+    """Return the median of each loss and its neighbours; the loss itself where there are fewer than eight."""
     if losses.size <= 2 * _REACH + 1:
-        return np.zeros(losses.size, dtype=np.bool_)
+        return losses
     around = np.pad(losses, _REACH, mode="reflect", reflect_type="odd")
-    distance = np.abs(losses - np.median(sliding_window_view(around, 2 * _REACH + 1), axis=1))
+    middle: Floats = np.median(sliding_window_view(around, 2 * _REACH + 1), axis=1)
+    return middle
+
+
+def _outliers(losses: Floats, level: Floats) -> NDArray[np.bool_]:
+    """Say of each point whether it strays from its neighbours."""
+    if not losses.size:
+        return np.zeros(0, dtype=np.bool_)
+    distance = np.abs(losses - level)
     limit = _STRAY * _TYPICAL * np.median(distance) + _ROUNDING * losses.max()
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = distance > limit
+    found: NDArray[np.bool_] = distance > limit
     return found

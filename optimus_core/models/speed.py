@@ -120,7 +120,7 @@ class SpeedModel:
         rows = features / seconds[:, None]
         inverse = np.linalg.pinv(self._precision + 1e-9 * np.eye(len(self._precision)), hermitian=True)
         leverage = np.einsum("ij,jk,ik->i", rows, inverse, rows)
-        return np.minimum(self.sigma_ * np.sqrt(1 + np.clip(leverage, 0, 24)), 2.0).reshape(p.shape)
+        return np.asarray(np.minimum(self.sigma_ * np.sqrt(1 + np.clip(leverage, 0, 24)), 2.0)).reshape(p.shape)
 
     def predict_interval(
         self, servers: npt.ArrayLike, workers: npt.ArrayLike, level: float = 0.8

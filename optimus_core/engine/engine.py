@@ -1,0 +1,197 @@
+"""The engine: what operator, trigger, CLI and page call. Everything is one of: submit, step, round, or a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from optimus_core.cluster.base import Cluster
+from optimus_core.engine import rounds, submit
+from optimus_core.engine.clusters import opener
+from optimus_core.engine.context import Context
+from optimus_core.engine.identity import Identity
+from optimus_core.engine.reconcile import Step, reconcile
+from optimus_core.engine.report import JobReport, job_report
+from optimus_core.engine.submit import Submission
+from optimus_core.errors import ClusterUnavailable, SpecificationError, UnknownJob
+from optimus_core.job import TrainingJob
+from optimus_core.scheduling.types import Plan, Snapshot
+from optimus_core.settings import Settings
+from optimus_core.store import CONFLICTS, FINAL, ActionRow, JobRow, Store, Transaction
+
+
+class Engine:
+    """Optimus on one store.
+
+    Args:
+        settings: all settings; the store and the clusters are opened as they say.
+        open_cluster: returns the cluster of a name; by default those of ``clusters.yaml``.
+    """
+
+    def __init__(self, settings: Settings, open_cluster: Callable[[str], Cluster] | None = None) -> None:
+        self.settings = settings
+        self.ctx = Context(Store(settings.database_url), settings, open_cluster or opener(settings))
+
+    @property
+    def store(self) -> Store:
+        """The store that this engine works on."""
+        return self.ctx.store
+
+    def submit(
+        self, job: TrainingJob, identity: Identity, try_number: int = 1, *, fresh: bool = False, cluster: str = ""
+    ) -> Submission:
+        """Store what is asked for, own it, and let a round see it; see :func:`submit.submit`."""
+        submission = submit.submit(self.ctx, job, identity, try_number, fresh=fresh, cluster=cluster)
+        self.round(cluster or self.settings.cluster)
+        return submission
+
+    def request_stop(self, job_id: int, *, token: str | None = None, by: str) -> bool:
+        """Write the wish that a job stops; False if ``token`` owns it no more or it has ended."""
+        return submit.request_stop(self.ctx, job_id, token=token, by=by)
+
+    def step(self, job_id: int) -> Step:
+        """Drive one job by one step, and plan if something waits to be planned."""
+        step = reconcile(self.ctx, job_id)
+        with self.store.transaction() as tx:
+            row = tx.peek_job(job_id)
+            cluster = row.cluster if row is not None else None
+        if cluster is not None:
+            self.round_if_due(cluster)
+        return step
+
+    def round_if_due(self, cluster: str) -> None:
+        """Plan if something has been unplanned for a moment: long enough that a burst is one round."""
+        with self.store.transaction() as tx:
+            row = tx.peek_cluster(cluster)
+            if row is None or row.revised_at is None or row.revision == row.planned_revision:
+                return
+            age = tx.now - row.revised_at
+        if age >= timedelta(seconds=self.settings.round_delay_seconds):
+            self.round(cluster)
+
+    def round(self, cluster: str = "") -> rounds.RoundReport | None:
+        """Plan now; None if somebody else is planning or the cluster can't be asked."""
+        name = cluster or self.settings.cluster
+        try:
+            return rounds.round_(self.ctx, name)
+        except (ClusterUnavailable, *CONFLICTS):
+            return None
+
+    def peek(self, cluster: str = "") -> tuple[Snapshot, Plan]:
+        """Return what a round would see and decide now, without applying it."""
+        return rounds.peek(self.ctx, cluster or self.settings.cluster)
+
+    def job(self, name: str) -> JobReport:
+        """Return all that is known of the job with this name, title or id; of several the newest.
+
+        Raises:
+            UnknownJob: there is none.
+        """
+        with self.store.transaction() as tx:
+            return job_report(tx, self._find(tx, name))
+
+    def jobs(self, *, live: bool = False, limit: int | None = None) -> list[JobReport]:
+        """Return all jobs, oldest first; with ``live`` only those that have not ended."""
+        states = ("queued", "running", "paused", "stopping") if live else None
+        with self.store.transaction() as tx:
+            return [job_report(tx, row) for row in tx.jobs(states=states, limit=limit)]
+
+    def job_by_id(self, job_id: int) -> JobReport:
+        """Return all that is known of a job.
+
+        Raises:
+            UnknownJob: there is none of this id.
+        """
+        with self.store.transaction() as tx:
+            row = tx.peek_job(job_id)
+            if row is None:
+                raise UnknownJob(f"there is no job with id {job_id}")
+            return job_report(tx, row)
+
+    def job_of(self, identity: Identity) -> JobReport | None:
+        """Return the job of this identity, None if nobody has submitted it yet."""
+        with self.store.transaction() as tx:
+            row = tx.job_by_key(identity.key)
+            return job_report(tx, row) if row is not None else None
+
+    def stop(self, name: str, user: str) -> JobReport:
+        """Stop a job by a person's wish.
+
+        Raises:
+            UnknownJob: there is no such job.
+            SpecificationError: it has ended already.
+        """
+        with self.store.transaction() as tx:
+            row = self._find(tx, name)
+            if row.state in FINAL:
+                raise SpecificationError(f'job "{row.title}" has {row.state}; there is nothing to stop')
+            _audit(tx, user, "stop", row, {})
+        self.request_stop(row.id, by=user)
+        return self.job_by_id(row.id)
+
+    def pin(self, name: str, user: str, *, workers: int, servers: int | None = None) -> JobReport:
+        """Give a job a fixed size until it is unpinned.
+
+        Raises:
+            UnknownJob: there is no such job.
+            SpecificationError: the size lies outside what the job allows.
+        """
+        with self.store.transaction() as tx:
+            row = self._find(tx, name)
+            size = _checked_size(row, workers, servers)
+            row.pin = size
+            _audit(tx, user, "pin", row, size)
+            tx.record(row, "pinned", None, by=user, **size)
+            tx.revise(row.cluster)
+        self.round(row.cluster)
+        return self.job_by_id(row.id)
+
+    def unpin(self, name: str, user: str) -> JobReport:
+        """Let the allocation size a job again.
+
+        Raises:
+            UnknownJob: there is no such job.
+        """
+        with self.store.transaction() as tx:
+            row = self._find(tx, name)
+            row.pin = None
+            _audit(tx, user, "unpin", row, {})
+            tx.record(row, "unpinned", None, by=user)
+            tx.revise(row.cluster)
+        self.round(row.cluster)
+        return self.job_by_id(row.id)
+
+    def _find(self, tx: Transaction, name: str) -> JobRow:
+        found = tx.find_jobs(name)
+        if not found and name.isdigit():
+            by_id = tx.peek_job(int(name))
+            found = [by_id] if by_id is not None else []
+        if not found:
+            known = [row.title for row in tx.jobs()][-5:]
+            hint = f" The newest are: {', '.join(known)}." if known else " No job has been submitted yet."
+            raise UnknownJob(f'there is no job "{name}".{hint} See: optimus jobs')
+        return found[0]
+
+
+def _audit(tx: Transaction, user: str, action: str, row: JobRow, detail: dict[str, Any]) -> None:
+    tx.add(ActionRow(time=tx.now, user=user, action=action, job_id=row.id, detail=detail))
+
+
+def _checked_size(row: JobRow, workers: int, servers: int | None) -> dict[str, int]:
+    job = TrainingJob.from_dict(row.specification)
+    if row.state in FINAL:
+        raise SpecificationError(f'job "{row.title}" has {row.state}; its size can be pinned no more')
+    low, high = job.workers.min, job.workers.max
+    if not low <= workers <= high:
+        raise SpecificationError(f'job "{row.title}" allows {low} to {high} workers, not {workers}')
+    if job.servers is None:
+        if servers:
+            raise SpecificationError(f'job "{row.title}" is an all-reduce job; it has no servers. Leave --servers out')
+        return {"workers": workers, "servers": 0}
+    count = job.servers.min if servers is None else servers
+    if not job.servers.min <= count <= job.servers.max:
+        raise SpecificationError(
+            f'job "{row.title}" allows {job.servers.min} to {job.servers.max} servers, not {count}'
+        )
+    return {"workers": workers, "servers": count}

@@ -1,0 +1,94 @@
+"""What people and programs are shown of a job: one shape for CLI, page, XCom and tests."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from optimus_core.reasons import render
+from optimus_core.store import FINAL, GenerationRow, JobRow, Transaction
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """A job as it stands. Times are ISO 8601 in UTC, durations seconds."""
+
+    id: int
+    name: str
+    title: str
+    cluster: str
+    state: str
+    phase: str
+    attempt: int
+    servers: int
+    workers: int
+    step: int | None
+    epoch: float | None
+    loss: float | None
+    remaining_steps: float | None
+    predicted_seconds: float | None
+    reason: str
+    reason_code: str | None
+    pinned: dict[str, int] | None
+    checkpoint_step: int | None
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    stepped_at: str | None
+    result: dict[str, Any] | None
+
+    @property
+    def final(self) -> bool:
+        """Whether it has ended."""
+        return self.state in FINAL
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for ``--json``."""
+        return asdict(self)
+
+
+def job_report(tx: Transaction, row: JobRow) -> JobReport:
+    """Return the report of a job."""
+    generations = tx.generations(row.id)
+    present = next((g for g in reversed(generations) if g.state in ("starting", "running")), None)
+    estimate = row.estimate or {}
+    reason = row.cause if row.state in FINAL or row.state == "stopping" else row.reason
+    return JobReport(
+        id=row.id,
+        name=row.name,
+        title=row.title,
+        cluster=row.cluster,
+        state=row.state,
+        phase=phase_of(row, generations),
+        attempt=row.attempt,
+        servers=present.servers if present is not None else 0,
+        workers=present.workers if present is not None else 0,
+        step=row.step,
+        epoch=row.epoch,
+        loss=row.loss,
+        remaining_steps=(estimate.get("remaining") or {}).get("value"),
+        predicted_seconds=None if row.state in FINAL else estimate.get("predicted_seconds"),
+        reason=render(reason["code"], reason.get("numbers")) if reason else "",
+        reason_code=reason["code"] if reason else None,
+        pinned=row.pin,
+        checkpoint_step=row.checkpoint_step,
+        created_at=row.created_at.isoformat(),
+        started_at=row.started_at.isoformat() if row.started_at else None,
+        ended_at=row.ended_at.isoformat() if row.ended_at else None,
+        stepped_at=row.stepped_at.isoformat() if row.stepped_at else None,
+        result=row.result,
+    )
+
+
+def phase_of(row: JobRow, generations: list[GenerationRow]) -> str:
+    """Return a job's state, refined by its generations: starting, resizing, blocked, backing off."""
+    if row.state != "running":
+        return "backing off" if row.state == "queued" and row.not_before is not None else row.state
+    states = {g.state for g in generations}
+    if "draining" in states:
+        return "resizing"
+    if "starting" in states:
+        return "starting"
+    if "running" in states:
+        return "running"
+    return "blocked"
