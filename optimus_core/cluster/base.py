@@ -15,14 +15,11 @@ from enum import StrEnum
 from typing import Protocol
 
 from optimus_core.resources import Resources
+from optimus_core.roles import Endpoint, Role
 
-
-class Role(StrEnum):
-    """What a replica does in its job."""
-
-    WORKER = "worker"
-    SERVER = "server"
-    SCHEDULER = "scheduler"
+__all__ = [
+    "Cluster", "Endpoint", "Member", "NodeInfo", "Output", "OutputLine", "Phase", "Replica", "ReplicaSpec", "Role",
+]  # fmt: skip
 
 
 class Phase(StrEnum):
@@ -99,19 +96,6 @@ class NodeInfo:
     others: Resources = field(default_factory=Resources)
     labels: Mapping[str, str] = field(default_factory=dict)
     ready: bool = True
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """Where a replica listens; known before it starts."""
-
-    host: str
-    port: int
-
-    @property
-    def address(self) -> str:
-        """``host:port``."""
-        return f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True)
