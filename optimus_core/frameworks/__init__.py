@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from optimus_core.errors import SpecificationError
 from optimus_core.frameworks import mxnet, optimus, pytorch, tensorflow, torchrun
 from optimus_core.frameworks.contract import Group, Member
-from optimus_core.job import FRAMEWORKS, RESERVED_NAMES, RESERVED_PREFIXES
 from optimus_core.roles import Role
 
 __all__ = ["RESERVED", "Group", "Member", "check_user_environment", "deciders", "environment", "roles"]
 
+RESERVED_PREFIXES = ("OPTIMUS_", "DMLC_", "PET_", "AIRFLOW__")
+RESERVED_NAMES = ("TF_CONFIG", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "NNODES")
 RESERVED = (*(f"{prefix}*" for prefix in RESERVED_PREFIXES), *RESERVED_NAMES)
 """What a user's ``env`` may not set, as shown to people."""
 
@@ -71,4 +72,5 @@ def check_user_environment(env: Mapping[str, str] | Iterable[str]) -> None:
 
 def _check(framework: str | None) -> None:
     if framework not in _CONTRACTS:
-        raise SpecificationError(f'framework is "{framework}". Write one of {", ".join(FRAMEWORKS)}, or leave it out.')
+        known = ", ".join(sorted(filter(None, _CONTRACTS)))
+        raise SpecificationError(f'framework is "{framework}". Write one of {known}, or leave it out.')
