@@ -115,7 +115,7 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.PAUSED: "Paused[ with its checkpoint at step {step:count}][ for {other}]",
     ReasonCode.NOT_RESIZABLE: "Keeps[ its {size}]: it does not allow to be resized while it runs",
     ReasonCode.UNKNOWN_REMAINING: "Keeps[ its {size}]: how much is left is not known yet"
-    "[; the median of others, {assumed:count} steps, is assumed]",
+    "[; {assumed:time}, the median of others, is assumed]",
     ReasonCode.UNKNOWN_SPEED: "Keeps[ its {size}]: its speed is not known yet",
     ReasonCode.ROLLED_BACK: "Rolled back[ to {size}]: the new size[ {other}] did not run[ within {seconds:time}]"
     "[ because of {failure}]",

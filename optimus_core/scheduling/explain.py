@@ -8,7 +8,7 @@ from optimus_core.reasons import Number, Reason, ReasonCode
 from optimus_core.resources import Resources
 from optimus_core.scheduling.admission import Standing
 from optimus_core.scheduling.placement import Room
-from optimus_core.scheduling.rows import Problem, Row, Vector, placement_of, size_of, smaller_of
+from optimus_core.scheduling.rows import Problem, Row, Vector, is_known, placement_of, size_of, smaller_of
 from optimus_core.scheduling.speeds import Pair
 from optimus_core.scheduling.types import Decision, Plan, Snapshot
 
@@ -72,7 +72,7 @@ class _Teller:
         )
 
     def _seconds(self, row: Row, size: Pair) -> float | None:
-        if row.seconds is None or size == (0, 0) or row.job.remaining.value is None:
+        if row.seconds is None or size == (0, 0) or not is_known(row.job):
             return None
         seconds = row.seconds(size)
         return seconds if math.isfinite(seconds) else None
@@ -159,7 +159,7 @@ class _Teller:
             if away:
                 return Reason(code=ReasonCode.NODE_NOT_READY, numbers=numbers | {"node": away[0]})
             return Reason(code=ReasonCode.NOT_RESIZABLE, numbers=numbers)
-        if row.seconds is None:
+        if row.seconds is None or row.job.speed.get("is_default", False):
             return Reason(code=ReasonCode.UNKNOWN_SPEED, numbers=numbers)
         if row.job.remaining.value is None:
             assumed: Numbers = {} if row.assumed_seconds is None else {"assumed": row.assumed_seconds}

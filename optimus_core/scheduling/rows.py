@@ -112,7 +112,7 @@ def _row(problem: Problem, job: JobView, ready: set[str], now: float) -> Row:
     present = pair(job.size)
     held = present != (0, 0) and (not job.resizable or not ready.issuperset(job.placement))
     floor, ceiling = (present, present) if held else bounds(job)
-    young = problem.settings.young_factor if job.young or job.remaining.value is None else 1.0
+    young = problem.settings.young_factor if job.young or not is_known(job) else 1.0
     cost = problem.settings.default_restart_cost if job.restart_cost is None else job.restart_cost
     return Row(
         job=job,
@@ -151,27 +151,38 @@ def _least_allowed(low: Pair, high: Pair, barred: set[Pair]) -> Pair:
 
 
 def _estimate(problem: Problem, rate_of: RateOf) -> None:
-    unsure = []
+    rates = {row.name: rate for row in problem.rows if (rate := rate_of(row.job)) is not None}
     for row in problem.rows:
-        rate, work = rate_of(row.job), row.job.remaining.value
-        if rate is not None:
-            row.seconds = Seconds(row.job, rate, 1.0 if work is None else work)
-            if work is None:
-                unsure.append((row, rate))
-    known = [row.seconds(row.floor) for row in problem.rows if row.seconds and row.job.remaining.value is not None]
-    finite = [seconds for seconds in known if math.isfinite(seconds)]
-    for row, rate in unsure:
-        if finite and row.seconds and (speed := row.seconds.speed(row.floor)) > 0:
-            row.assumed_seconds = median(finite)
-            row.seconds = Seconds(row.job, rate, row.assumed_seconds * speed)
+        if row.name in rates:
+            row.seconds = Seconds(row.job, rates[row.name], _work(row.job))
+    usual = _usual_seconds(problem.rows)
     for row in problem.rows:
+        if usual is not None and row.seconds is not None and not is_known(row.job):
+            speed = row.seconds.speed(row.floor)
+            row.assumed_seconds = usual if speed > 0 else None
+            row.seconds = Seconds(row.job, rates[row.name], usual * speed if speed > 0 else _work(row.job))
         _weigh(row, problem.settings)
+
+
+def is_known(job: JobView) -> bool:
+    """Say whether both what is left of a job and its speed in absolute terms are known."""
+    return job.remaining.value is not None and not job.speed.get("is_default", False)
+
+
+def _work(job: JobView) -> float:
+    return 1.0 if job.remaining.value is None else job.remaining.value
+
+
+def _usual_seconds(rows: Sequence[Row]) -> float | None:
+    """Return the median of what the jobs that are known would take at their minimum."""
+    known = [row.seconds(row.floor) for row in rows if row.seconds is not None and is_known(row.job)]
+    return median(finite) if (finite := [seconds for seconds in known if math.isfinite(seconds)]) else None
 
 
 def _weigh(row: Row, settings: PlanSettings) -> None:
     age = row.job.seconds_at_size
     fresh = row.present != (0, 0) and age is not None and age < settings.min_seconds_at_size
-    row.still = row.seconds is None or fresh
+    row.still = row.seconds is None or fresh or bool(row.job.speed.get("is_default", False))
     if row.seconds is not None and settings.remaining_weight:
         seconds = row.seconds(row.floor)
         row.weight = max(seconds, 1.0) ** -settings.remaining_weight if math.isfinite(seconds) else 0.0

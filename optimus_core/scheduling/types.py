@@ -85,7 +85,8 @@ class JobView(_Frozen):
     max_workers: PositiveInt = 1
     min_servers: NonNegativeInt = 0
     max_servers: NonNegativeInt = 0
-    batch_per: str = "worker"
+    batch_per: str = "job"
+    """What keeps its batch when the size changes: the ``job`` or each ``worker``; the speed model has it too."""
     size: Size = NOTHING
     """What it has now; (0, 0) if nothing."""
     placement: Placement = {}
@@ -97,7 +98,8 @@ class JobView(_Frozen):
     """False: once it runs, it keeps its size."""
     remaining: Remaining = Remaining()
     speed: dict[str, Any] = {}
-    """A speed model as ``SpeedModel.to_dict`` gives it; empty means that nothing is known."""
+    """A speed model as ``SpeedModel.to_dict`` gives it; empty: no size is better than another. A default model counts
+    as a shape only: the job may start larger than its minimum, but nothing is predicted of it."""
     work_per_step: Literal["constant", "workers"] = "constant"
     """``workers``: a step of w workers does w times the work of a step of one (a synchronous job with a batch per
     worker); ``remaining`` then counts steps of one worker. ``constant``: every step is the same work."""

@@ -21,9 +21,23 @@ GIB = 2**30
 GPU = "nvidia.com/gpu"
 
 
-def speed(*coefficients: float, batch: float = 1.0) -> dict[str, Any]:
-    """A speed model: for all-reduce seconds of work, fixed, and per worker; for servers the paper's terms."""
-    return {"coefficients": list(coefficients), "batch": batch}
+def speed(*coefficients: float, default: bool = False) -> dict[str, Any]:
+    """The coefficients of a speed model, as many as the longest of the formulas has; make_job adds the kind."""
+    return {
+        "batch_per": "job",
+        "batch_size": 1,
+        "coefficients": list(coefficients),
+        "sigma": 0.1,
+        "is_default": default,
+        "precision": [],
+    }
+
+
+_TERMS = {"ps_async": 4, "ps_sync": 5, "allreduce": 3}
+
+
+def _of_kind(model: dict[str, Any], kind: str) -> dict[str, Any]:
+    return model and {**model, "kind": kind, "coefficients": model["coefficients"][: _TERMS[kind]]}
 
 
 def make_job(name: str, arrived: float = 0.0, steps: float | None = 1000.0, **more: Any) -> JobView:
@@ -38,7 +52,9 @@ def make_job(name: str, arrived: float = 0.0, steps: float | None = 1000.0, **mo
     }
     if served:
         usual |= {"server_demand": {"cpu": 1000, "memory": GIB}, "max_servers": 4}
-    return JobView(name=name, arrived=arrived, **usual | more)
+    fields = usual | more
+    fields["speed"] = _of_kind(fields["speed"], fields.get("strategy", "allreduce"))
+    return JobView(name=name, arrived=arrived, **fields)
 
 
 def running(

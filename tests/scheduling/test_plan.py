@@ -171,6 +171,15 @@ def test_the_remaining_work_that_is_unknown_is_taken_from_others() -> None:
     assert sizes(plan(make_snapshot([make_node("n")], jobs)))["a"] == (0, 2)
 
 
+def test_a_default_model_may_start_large_but_changes_nothing_that_runs() -> None:
+    shape = speed(10.0, 0.0, 0.0, default=True)
+    started = plan(make_snapshot([make_node("n")], [make_job("a", speed=shape)])).decisions[0]
+    assert started.size == Size(workers=4)
+    assert started.predicted_seconds is None
+    code, _ = reason_of([make_node("n")], [running("a", {"n": (0, 1)}, speed=shape)])
+    assert code is ReasonCode.UNKNOWN_SPEED
+
+
 def test_weighting_by_the_remaining_time_favours_short_jobs() -> None:
     jobs = [make_job("long", steps=50000.0, speed=LINEAR), make_job("short", steps=500.0, speed=LINEAR)]
     snapshot = make_snapshot([make_node("n", 6)], jobs)
