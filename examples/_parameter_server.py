@@ -56,12 +56,26 @@ class Server:
                 asked = asked or time.monotonic()
                 self._hurry(time.monotonic() - asked)
             elif len(self.seen) < self.workers and time.monotonic() > began + patience:
-                self._end(f"only {len(self.seen)} of {self.workers} workers came within {patience:g} s")
+                self._miss(set(range(self.workers)) - self.seen, patience)
         with self.changed:  # those who wait for an answer are told, not cut off
             self.changed.wait_for(lambda: not self.answering, timeout=1)
         if self.ended:
             print(f"server {optimus_train.rank()}: {self.ended}", file=sys.stderr, flush=True)
         return PEER_LOST if self.ended else 0
+
+    def _miss(self, missing: set[int], patience: float) -> None:
+        """Some have not come in time. They count as lost; asynchronous, they may still come later."""
+        why = f"of {self.workers} workers, {sorted(missing)} did not come within {patience:g} s"
+        with self.changed:
+            if self.synchronous or 0 in missing:
+                self._end(why)
+                return
+            print(f"server {optimus_train.rank()}: {why}; the others go on", file=sys.stderr, flush=True)
+            self.seen |= missing
+            self.gone |= missing
+            self.changed.notify_all()
+            if self.gone == self.seen:
+                self._end("")
 
     def _hurry(self, seconds: float) -> None:
         """We were asked to stop: go on serving until the workers have left, but not into the kill."""

@@ -144,12 +144,30 @@ def test_when_one_is_killed_the_others_do_not_hang_and_do_not_succeed(start, scr
 
 def test_asynchronous_training_goes_on_without_a_worker_that_was_killed(start):
     generation = start(PS, *QUICK, "--steps", 400, "--mode", "async", workers=3, servers=2)
-    generation.until_step(5)
+    wait_until(lambda: generation["worker 2"].lines("report"))
     generation["worker 2"].process.kill()
     codes = generation.wait()
     assert codes.pop("worker 2") == -signal.SIGKILL
     assert all_zero(codes)
     assert steps_of_checkpoints(generation)[-1] == 400
+
+
+def test_asynchronous_training_goes_on_without_a_worker_that_never_came(start):
+    generation = start(PS, *QUICK, "--steps", 200, "--mode", "async", "--connect-seconds", 3, workers=3, servers=2)
+    generation["worker 2"].process.kill()
+    codes = generation.wait()
+    assert codes.pop("worker 2") == -signal.SIGKILL
+    assert all_zero(codes)
+    assert steps_of_checkpoints(generation)[-1] == 200
+
+
+def test_synchronous_training_does_not_begin_without_a_worker_that_never_came(start):
+    generation = start(PS, *QUICK, "--connect-seconds", 1, workers=2, servers=1)
+    generation["worker 1"].process.kill()
+    codes = generation.wait()
+    assert codes.pop("worker 1") == -signal.SIGKILL
+    assert set(codes.values()) == {75}
+    assert "[1] did not come within 1 s" in generation["server 0"].err.read_text()
 
 
 def test_asynchronous_steps_are_counted_over_all_workers_and_many_workers_learn_too(start):
