@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from optimus_core.cluster.base import Cluster
-from optimus_core.cluster.local import LocalCluster, nodes_from_config
+from optimus_core.cluster.local import LocalCluster
+from optimus_core.cluster.nodes import nodes_from_config
 from optimus_core.errors import SpecificationError
 from optimus_core.settings import Settings, load_clusters
 
