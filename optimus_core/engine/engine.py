@@ -12,7 +12,7 @@ from optimus_core.engine.clusters import opener
 from optimus_core.engine.context import Context
 from optimus_core.engine.identity import Identity
 from optimus_core.engine.reconcile import Step, reconcile
-from optimus_core.engine.report import JobReport, job_report
+from optimus_core.engine.report import JobReport, event_dict, generation_dict, job_report
 from optimus_core.engine.submit import Submission
 from optimus_core.errors import ClusterUnavailable, SpecificationError, UnknownJob
 from optimus_core.job import TrainingJob
@@ -114,6 +114,22 @@ class Engine:
         with self.store.transaction() as tx:
             row = tx.job_by_key(identity.key)
             return job_report(tx, row) if row is not None else None
+
+    def history(self, job_id: int) -> dict[str, Any]:
+        """Return a job's generations and events, oldest first, as plain data."""
+        with self.store.transaction() as tx:
+            return {
+                "generations": [generation_dict(row) for row in tx.generations(job_id)],
+                "events": [event_dict(row) for row in tx.events(job_id)],
+            }
+
+    def outputs(self, job_id: int) -> list[dict[str, Any]]:
+        """Return the last output of each replica of a job."""
+        with self.store.transaction() as tx:
+            return [
+                {"replica": row.replica, "uid": row.uid, "generation": row.generation, "tail": row.tail}
+                for row in tx.outputs(job_id)
+            ]
 
     def stop(self, name: str, user: str) -> JobReport:
         """Stop a job by a person's wish.

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from optimus_core.reasons import render
-from optimus_core.store import FINAL, GenerationRow, JobRow, Transaction
+from optimus_core.store import FINAL, EventRow, GenerationRow, JobRow, Transaction
 
 
 @dataclass(frozen=True)
@@ -92,3 +92,38 @@ def phase_of(row: JobRow, generations: list[GenerationRow]) -> str:
     if "running" in states:
         return "running"
     return "blocked"
+
+
+def generation_dict(row: GenerationRow) -> dict[str, Any]:
+    """Return a generation as plain data, with the sentence of its reason."""
+    times = ("wanted_at", "starting_at", "running_at", "first_step_at", "draining_at", "gone_at")
+    return {
+        "number": row.number,
+        "attempt": row.attempt,
+        "state": row.state,
+        "servers": row.servers,
+        "workers": row.workers,
+        "placement": row.placement,
+        "why": _sentence(row.reason),
+        "ended_by": _sentence(row.cause),
+        "first_step": row.first_step,
+        "last_step": row.last_step,
+    } | {name: moment.isoformat() if (moment := getattr(row, name)) is not None else None for name in times}
+
+
+def event_dict(row: EventRow) -> dict[str, Any]:
+    """Return one row of a job's history as plain data."""
+    return {
+        "time": row.time.isoformat(),
+        "attempt": row.attempt,
+        "generation": row.generation,
+        "kind": row.kind,
+        "cause": row.cause,
+        "text": _sentence(row.cause) or ", ".join(f"{k} {v}" for k, v in row.cause.items()),
+    }
+
+
+def _sentence(reason: dict[str, Any] | None) -> str:
+    if not reason or "code" not in reason:
+        return ""
+    return render(reason["code"], reason.get("numbers", {k: v for k, v in reason.items() if k != "code"}))

@@ -32,9 +32,7 @@ def is_met(
     if isinstance(stop, Loss):
         last = [point.value for point in losses[-_SMOOTH:]]
         return len(last) == _SMOOTH and median(last) < stop.below
-    if isinstance(stop, Converged):
-        return _has_converged(stop, losses, steps_per_epoch)
-    return False
+    return _has_converged(stop, losses, steps_per_epoch)
 
 
 def _has_converged(stop: Converged, losses: Sequence[Point], steps_per_epoch: int | None) -> bool:

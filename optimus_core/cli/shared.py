@@ -1,0 +1,75 @@
+"""What all commands share: the engine, the two ways to print, and how errors end a command."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from optimus_core.engine.engine import Engine
+from optimus_core.errors import OptimusError
+from optimus_core.settings import Settings
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+ClusterName = Annotated[str, typer.Option("--cluster", help="A cluster of clusters.yaml; by default the configured.")]
+
+
+def engine() -> Engine:
+    """Return the engine of the configured store."""
+    return Engine(Settings.load())
+
+
+def user() -> str:
+    """Return who gives the command, for the audit table."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+@contextmanager
+def errors_shown() -> Iterator[None]:
+    """Print an error of ours as one sentence and exit 1; anything else is a bug and keeps its traceback."""
+    try:
+        yield
+    except OptimusError as error:
+        err.print(Text(f"Error: {error}", style="red"))
+        raise typer.Exit(1) from error
+
+
+def print_json(data: Any) -> None:
+    """Print plain data as JSON."""
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+
+
+def show(as_json: bool, data: Any, human: Callable[[], None]) -> None:
+    """Print ``data`` as JSON or call ``human`` to print it for people."""
+    if as_json:
+        print_json(data)
+    else:
+        human()
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
+    """Return a table in which no text of a job is read as markup."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    for row in rows:
+        made.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
+    return made
+
+
+def number(value: float | None, digits: int = 4) -> str | None:
+    """Return a number with few digits."""
+    return None if value is None else f"{value:.{digits}g}"
