@@ -24,12 +24,13 @@ class Room:
     def __init__(self, names: Sequence[str], offers: Sequence[Sequence[int]], columns: int) -> None:
         self.names = list(names)
         self.index = {name: position for position, name in enumerate(self.names)}
-        self.free: Whole = np.array(offers, dtype=np.int64).reshape(len(self.names), columns)
+        # Column by column in memory: nearly all that is asked is one resource on all nodes.
+        self.free: Whole = np.asfortranarray(np.array(offers, dtype=np.int64).reshape(len(self.names), columns))
 
     def copy(self) -> Room:
         """Return an independent copy."""
         twin = Room.__new__(Room)
-        twin.names, twin.index, twin.free = self.names, self.index, self.free.copy()
+        twin.names, twin.index, twin.free = self.names, self.index, self.free.copy(order="K")
         return twin
 
     def take(self, row: Row, seats: Seats) -> None:
@@ -63,7 +64,7 @@ class Room:
         return self._on_one(row, size) or self._evenly(row, size) or self._filled(row, size)
 
     def _on_one(self, row: Row, size: Pair) -> Seats | None:
-        able = np.flatnonzero((self.free >= _asked(row.demand(size))).all(axis=1))
+        able = np.flatnonzero(_hold(self.free, row.demand(size)))
         if not len(able):
             return None
         spare = capacities(self.free[able], row.worker if size[1] else row.server)
@@ -72,9 +73,8 @@ class Room:
     def _evenly(self, row: Row, size: Pair) -> Seats | None:
         order = self._largest(row.worker if size[1] else row.server, sum(size))
         for count in range(2, len(order) + 1):
-            chosen = order[:count]
-            seats = self._seats(chosen, *even_split(size, count))
-            if self._amounts_fit(row, chosen, *even_split(size, count)) and self.holds(row, seats):
+            chosen, split = order[:count], even_split(size, count)
+            if self._amounts_fit(row, chosen, *split) and self.holds(row, seats := self._seats(chosen, *split)):
                 return seats
         return None
 
@@ -83,7 +83,20 @@ class Room:
         return bool((asked <= self.free[chosen]).all())
 
     def _filled(self, row: Row, size: Pair) -> Seats | None:
-        free = self.free - np.array(row.extra, dtype=np.int64)
+        """Fill the largest nodes; keep room for the scheduler process nowhere, on the first node, or everywhere."""
+        kept = np.zeros_like(self.free)
+        seats = self._fill_beside(row, size, kept)
+        if seats is None or self.holds(row, seats):
+            return seats
+        kept[self.index[min(seats)]] = row.extra
+        seats = self._fill_beside(row, size, kept)
+        if seats is not None and self.holds(row, seats):
+            return seats
+        kept[:] = row.extra
+        return self._fill_beside(row, size, kept)
+
+    def _fill_beside(self, row: Row, size: Pair, kept: Whole) -> Seats | None:
+        free = self.free - kept
         workers = _fill(free, row.worker, size[1], np.zeros(len(self.names), dtype=np.int64))
         if workers is None:
             return None
@@ -119,8 +132,18 @@ def capacities(free: Whole, demand: Vector) -> Whole:
     columns = [column for column, amount in enumerate(demand) if amount]
     if not columns:
         return np.full(len(free), 10**6, dtype=np.int64)
-    counts: Whole = (free[:, columns] // np.array([demand[column] for column in columns])).min(axis=1)
-    return counts.clip(min=0)
+    counts: Whole = free[:, columns[0]] // demand[columns[0]]
+    for column in columns[1:]:
+        counts = np.minimum(counts, free[:, column] // demand[column])
+    return np.maximum(counts, 0)
+
+
+def _hold(free: Whole, demand: Vector) -> NDArray[np.bool_]:
+    able = np.ones(len(free), dtype=np.bool_)
+    for column, amount in enumerate(demand):
+        if amount:
+            able &= free[:, column] >= amount
+    return able
 
 
 def even_split(size: Pair, count: int) -> tuple[Whole, Whole]:

@@ -25,6 +25,8 @@ def solve(problem: Problem) -> Standing:
     """Return where every job shall sit."""
     start = admit(problem)
     grown = _grow_only(problem, start)
+    if not any(row.present != (0, 0) for row in _movable(problem, start, set())):
+        return grown
     dealt = _deal_anew(problem, start)
     return dealt if dealt is not None and _difference(problem, dealt, grown) < 0 else grown
 
