@@ -57,6 +57,7 @@ class ReplicaSpec:
     """Ignored where replicas are processes."""
     labels: Mapping[str, str] = field(default_factory=dict)
     working_dir: str | None = None
+    """None: the image's, or where replicas are processes the home of their user."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ START_SECONDS = 10.0
 HEAL_SECONDS = 2.0
 """A record that nobody has started by then lost its creator: whoever lists it starts it."""
 _PATIENCE = 5.0
-_STARTED = "started"
+_STARTED, _COMPLAINTS = "started", "supervisor.log"
 _SHIM = str(Path(shim.__file__).parent / "__main__.py")
 
 
@@ -38,14 +38,16 @@ def start(folders: Sequence[Path]) -> None:
     for folder in folders:
         (folder / _STARTED).touch()
     command = [sys.executable, "-I", "-S", _SHIM]
-    plain = {"PATH": os.environ.get("PATH", os.defpath)}
-    nothing = subprocess.DEVNULL
-    begun = [
-        subprocess.Popen([*command, str(folder)], env=plain, cwd="/", stdin=nothing, stdout=nothing, stderr=nothing)
-        for folder in folders
-    ]
-    for process in begun:
+    for process in [_spawn([*command, str(folder)], folder / _COMPLAINTS) for folder in folders]:
         process.wait()  # it detaches at once
+
+
+def _spawn(command: Sequence[str], complaints: Path) -> subprocess.Popen[bytes]:
+    nothing, plain = subprocess.DEVNULL, {"PATH": os.environ.get("PATH", os.defpath)}
+    with complaints.open("ab") as errors:
+        return subprocess.Popen(
+            command, env=plain, cwd="/", stdin=nothing, stdout=nothing, stderr=errors, start_new_session=True
+        )
 
 
 def is_started(folder: Path) -> bool:
@@ -76,10 +78,17 @@ def _observe_unstarted(record: Record) -> Replica:
         return _settle(record, "Lost", _LOST)
     age = _age(record.folder / _STARTED)
     if age is not None and age > START_SECONDS:
-        return _settle(record, "StartError", f"Its supervisor did not come up within {START_SECONDS:.0f} s.")
+        return _settle(record, "StartError", _no_start(record.folder))
     if age is None and time.time() - record.spec["created_at"] > HEAL_SECONDS and _group_is_whole(record):
         start([record.folder])
     return record.replica(record.status)
+
+
+def _no_start(folder: Path) -> str:
+    text = f"Its supervisor did not come up within {START_SECONDS:.0f} s."
+    with contextlib.suppress(OSError):
+        return f"{text} {(folder / _COMPLAINTS).read_text(errors='replace')[-500:]}".strip()
+    return text
 
 
 def _group_is_whole(record: Record) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import os
 import re
 import shutil
@@ -22,6 +23,18 @@ from optimus_core.errors import ClusterUnavailable, NameTaken, SpecificationErro
 OUTPUT_LIMIT = 64 << 20
 """Bytes of output that are kept of a replica: hours of a line each step."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+
+
+class _Unavailable(contextlib.ContextDecorator):
+    """Tells an error of the file system as what it means to a caller: nothing is known now."""
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Say it in the protocol's words."""
+        if isinstance(error, OSError):
+            raise ClusterUnavailable(f"The local cluster's records can't be used now: {error}") from error
 
 
 class LocalCluster:
@@ -50,18 +63,17 @@ class LocalCluster:
         """Return the virtual nodes."""
         return builtins.list(self._nodes)
 
+    @_Unavailable()
     def list(self, job: str | None = None) -> builtins.list[Replica]:
         """Return the replicas of ``job``, or of all jobs, the ended ones too until they are forgotten."""
         return [life.observe(record) for record in self._records(job)]
 
     def _records(self, job: str | None) -> builtins.list[records.Record]:
-        try:
-            names = sorted(name for name in os.listdir(self._replicas) if not name.startswith("."))
-        except OSError as error:
-            raise ClusterUnavailable(f"The records of cluster {self.name} can't be read: {error}") from error
+        names = sorted(name for name in os.listdir(self._replicas) if not name.startswith("."))
         found = (records.read(self._replicas / name) for name in names)
         return [record for record in found if record is not None and job in (None, record.spec["job"])]
 
+    @_Unavailable()
     def endpoints(self, group: str, members: Sequence[Member]) -> dict[Member, Endpoint]:
         """Return a port of this machine for each member; the same each time."""
         return self._ports.of(group, members)
@@ -88,6 +100,7 @@ class LocalCluster:
             if "\0" in text:
                 raise SpecificationError(f"{spec.name} has a NUL in its command or environment. Leave it out.")
 
+    @_Unavailable()
     def create(self, group: str, replicas: Sequence[ReplicaSpec]) -> None:
         """Start a whole group or nothing of it; those that exist already stay as they are."""
         self.check(replicas)
@@ -118,6 +131,7 @@ class LocalCluster:
         if record is not None and not record.is_of(spec):
             raise NameTaken(f"{spec.name} exists in cluster {self.name}, made from another specification.")
 
+    @_Unavailable()
     def delete(self, replicas: Sequence[Replica], grace_seconds: float | None = None) -> None:
         """Ask replicas to stop, by uid, and return at once."""
         for replica in replicas:
@@ -129,6 +143,7 @@ class LocalCluster:
         record = records.read(self._replicas / replica.name)
         return record if record is not None and record.uid == replica.uid else None
 
+    @_Unavailable()
     def output(self, replica: Replica, cursor: str | None, limit_bytes: int = 1 << 20) -> Output:
         """Return lines from ``cursor`` on; a frame of a progress bar is a line too."""
         record = self._find(replica)
@@ -138,6 +153,7 @@ class LocalCluster:
         lines, position, missed, complete = read_lines(record.folder, cursor, limit_bytes)
         return Output(lines, str(position), ended and complete, missed)
 
+    @_Unavailable()
     def forget(self, job: str) -> None:
         """Remove the records and outputs of the job's ended replicas, and its ports once none is left."""
         left = False

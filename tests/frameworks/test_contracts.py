@@ -21,7 +21,8 @@ W, S, C = Role.WORKER, Role.SERVER, Role.SCHEDULER
 
 def group(framework, servers, workers, **more):
     hosts = {W: "w", S: "s", C: "c"}
-    members = [Member(role, i, Endpoint(f"{hosts[role]}{i}", 4000 + i)) for role, i in roles(framework, servers, workers)]
+    found = roles(framework, servers, workers)
+    members = [Member(role, index, Endpoint(f"{hosts[role]}{index}", 4000 + index)) for role, index in found]
     return Group(job="digits-1", generation=3, attempt=2, members=tuple(reversed(members)), **more)
 
 

@@ -23,7 +23,7 @@ def become(spec: dict[str, Any], parent: int, output: int, tell: int) -> NoRetur
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        _enter(spec["working_dir"])
+        _enter(spec["working_dir"] or _home(spec["environment"]))
         os.execvpe(spec["command"][0], spec["command"], spec["environment"])
     except Exception as error:  # noqa: BLE001  the supervisor is told, whatever it was
         text = str(error) if isinstance(error, _NoFolder) else f"{spec['command'][0]} can't be started: {_why(error)}"
@@ -40,8 +40,13 @@ class _NoFolder(Exception):
     """The working directory can't be entered."""
 
 
-def _enter(folder: str | None) -> None:
+def _home(environment: dict[str, str]) -> str:
+    home = environment.get("HOME", "")
+    return home if os.path.isdir(home) else "/"
+
+
+def _enter(folder: str) -> None:
     try:
-        os.chdir(folder or "/")
+        os.chdir(folder)
     except OSError as error:
         raise _NoFolder(f"The working directory can't be entered: {error}") from error

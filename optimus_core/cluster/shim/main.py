@@ -1,4 +1,4 @@
-"""Detach, claim the record, run it."""
+"""Claim the record, run it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ def _claim(folder: str) -> int | None:
 
 
 def main(folder: str) -> None:
-    """Detach, claim the record and run it."""
-    if os.fork():
-        os._exit(0)
-    os.setsid()
+    """Claim a record and run it."""
     spec = read_json(os.path.join(folder, SPEC))
     if spec is None or _claim(folder) is None:
         return

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-import socket
 
 SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36
 """Options of prctl(2)."""
 
 
+@functools.cache
 def here() -> dict[str, str]:
     """Return what tells this machine, its boot and its process table from others."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         boot = file.read().strip()
-    return {"host": socket.gethostname(), "boot": boot, "processes": os.readlink("/proc/self/ns/pid")}
+    return {"host": os.uname().nodename, "boot": boot, "processes": os.readlink("/proc/self/ns/pid")}
 
 
 def stat_of(pid: int) -> tuple[str, int, int] | None:

@@ -55,8 +55,15 @@ class Supervisor:
         return os.path.join(self.folder, name)
 
     def _record(self, **fields: Any) -> None:
+        """Write the status; a full disk is waited for, since what isn't written counts as lost."""
         self.status.update(fields)
-        write_json(self._path(STATUS), self.status)
+        while True:
+            try:
+                return write_json(self._path(STATUS), self.status)
+            except FileNotFoundError:
+                raise
+            except OSError:
+                time.sleep(_LOOK_SECONDS)
 
     def _catch_signals(self) -> int:
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
