@@ -77,6 +77,18 @@ def mapping(value: object, where: str, example: str) -> Mapping[str, Any]:
     return value
 
 
+def texts(values: Mapping[str, Any], where: str, *, secret: bool = False) -> None:
+    """Refuse a value that is no text; one that may be ``secret`` is not shown."""
+    for name, value in values.items():
+        if not isinstance(value, str):
+            write = "its value in quotes" if secret else f'"{value}"'
+            raise SpecificationError(
+                f'{where}["{name}"] is of type {type(value).__name__}; it is a text. Write {write}.'
+            )
+        if "\0" in value:
+            raise SpecificationError(f'{where}["{name}"] has a NUL in it, which no text here may. Leave it out.')
+
+
 def shown(value: object) -> str:
     """Return ``value`` as an error quotes it: texts in double quotes, never longer than a line."""
     quoted = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

@@ -1,13 +1,14 @@
-"""How a job's replicas work together, and when a job has had enough: small values that a job holds one of."""
+"""The values that a job holds: what its replicas ask for, how they work together, and when it has had enough."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
 from optimus_core import checks
 from optimus_core.errors import SpecificationError
+from optimus_core.resources import Resources
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,64 @@ class Loss:
         checks.number(self.below, "stop.loss.below")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Replicas:
+    """What one replica of a role asks for, and how many there may be."""
+
+    cpu: str | int
+    """A Kubernetes quantity, such as ``"2"`` or ``"500m"``."""
+    memory: str | int
+    """A Kubernetes quantity, such as ``"4Gi"``."""
+    devices: Mapping[str, int | str] = field(default_factory=dict)
+    """Whole devices by name, such as ``{"nvidia.com/gpu": 1}``."""
+    min: int = 1
+    """The job never runs with fewer."""
+    max: int = 1
+    """The job never runs with more."""
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    """Labels that a node must have."""
+
+    @property
+    def demand(self) -> Resources:
+        """What one replica asks for."""
+        return Resources.of(self.cpu, self.memory, self.devices)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the replicas as JSON and YAML hold them."""
+        return {
+            "cpu": self.cpu,
+            "memory": self.memory,
+            "devices": dict(self.devices),
+            "min": self.min,
+            "max": self.max,
+            "node_selector": dict(self.node_selector),
+        }
+
+    def check(self, where: str) -> None:
+        """Refuse what can't be; ``where`` is the role's field in the job.
+
+        Raises:
+            SpecificationError: says what to write instead.
+        """
+        checks.mapping(self.devices, f"{where}.devices", '{"nvidia.com/gpu": 1}')
+        demand = Resources.of(self.cpu, self.memory, self.devices, where)
+        for name, example in (("cpu", "500m"), ("memory", "1Gi")):
+            if demand[name] == 0:
+                raise SpecificationError(
+                    f"{where}.{name} is {checks.shown(getattr(self, name))}; a replica needs some. "
+                    f'Write such as "{example}".'
+                )
+        checks.whole(self.min, f"{where}.min", 1)
+        checks.whole(self.max, f"{where}.max", 1)
+        if self.min > self.max:
+            raise SpecificationError(
+                f"{where}.min is {self.min}, more than {where}.max, which is {self.max}. "
+                f"Write a max of at least {self.min}, or a min of at most {self.max}."
+            )
+        selector = checks.mapping(self.node_selector, f"{where}.node_selector", '{"zone": "a"}')
+        checks.texts(selector, f"{where}.node_selector")
+
+
 Strategy = ParameterServer | AllReduce
 Stop = Converged | Steps | Epochs | Loss
 
@@ -117,7 +176,7 @@ def to_data(choice: Strategy | Stop) -> dict[str, Any]:
     """Return a choice as JSON and YAML hold it: ``{"steps": 500}``, ``{"parameter_server": {"sync": True}}``."""
     if isinstance(choice, Steps | Epochs):
         return {choice.key: choice.n}
-    return {choice.key: {field.name: getattr(choice, field.name) for field in fields(choice)}}
+    return {choice.key: {each.name: getattr(choice, each.name) for each in fields(choice)}}
 
 
 def strategy_from(data: object) -> Strategy:
@@ -142,7 +201,7 @@ def _read(
         raise SpecificationError(f"{where} names {len(given)} things, {', '.join(given)}; it is one. Write {example}.")
     name, values = next(iter(given.items()))
     checks.one_of(name, known, where)
-    names = [field.name for field in fields(known[name])]
+    names = [each.name for each in fields(known[name])]
     if not isinstance(values, Mapping):
         if not names:
             raise SpecificationError(f"{where}.{name} has nothing to set, but is {checks.shown(values)}. Write {{}}.")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from optimus_core import checks
+from optimus_core import checks, job_rules
 from optimus_core.choices import (
     STOPS,
     STRATEGIES,
@@ -21,6 +19,7 @@ from optimus_core.choices import (
     Epochs,
     Loss,
     ParameterServer,
+    Replicas,
     Steps,
     Stop,
     Strategy,
@@ -38,68 +37,6 @@ __all__ = [
 
 FRAMEWORKS = ("mxnet", "tensorflow", "pytorch", "torchrun")
 BATCH_PER = ("job", "worker")
-RESERVED_PREFIXES = ("OPTIMUS_", "DMLC_", "PET_", "AIRFLOW__")
-"""Environment variables that begin so are set by Optimus or belong to Airflow."""
-RESERVED_NAMES = ("TF_CONFIG", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "NNODES")
-"""Environment variables by which the replicas of a framework find each other."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Replicas:
-    """What one replica of a role asks for, and how many there may be."""
-
-    cpu: str | int
-    """A Kubernetes quantity, such as ``"2"`` or ``"500m"``."""
-    memory: str | int
-    """A Kubernetes quantity, such as ``"4Gi"``."""
-    devices: Mapping[str, int | str] = field(default_factory=dict)
-    """Whole devices by name, such as ``{"nvidia.com/gpu": 1}``."""
-    min: int = 1
-    """The job never runs with fewer."""
-    max: int = 1
-    """The job never runs with more."""
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    """Labels that a node must have."""
-
-    @property
-    def demand(self) -> Resources:
-        """What one replica asks for."""
-        return Resources.of(self.cpu, self.memory, self.devices)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the replicas as JSON and YAML hold them."""
-        return {
-            "cpu": self.cpu,
-            "memory": self.memory,
-            "devices": dict(self.devices),
-            "min": self.min,
-            "max": self.max,
-            "node_selector": dict(self.node_selector),
-        }
-
-    def check(self, where: str) -> None:
-        """Refuse what can't be; ``where`` is the role's field in the job.
-
-        Raises:
-            SpecificationError: says what to write instead.
-        """
-        checks.mapping(self.devices, f"{where}.devices", '{"nvidia.com/gpu": 1}')
-        demand = Resources.of(self.cpu, self.memory, self.devices, where)
-        for name, example in (("cpu", "500m"), ("memory", "1Gi")):
-            if demand[name] == 0:
-                raise SpecificationError(
-                    f"{where}.{name} is {checks.shown(getattr(self, name))}; a replica needs some. "
-                    f'Write such as "{example}".'
-                )
-        checks.whole(self.min, f"{where}.min", 1)
-        checks.whole(self.max, f"{where}.max", 1)
-        if self.min > self.max:
-            raise SpecificationError(
-                f"{where}.min is {self.min}, more than {where}.max, which is {self.max}. "
-                f"Write a max of at least {self.min}, or a min of at most {self.max}."
-            )
-        selector = checks.mapping(self.node_selector, f"{where}.node_selector", '{"zone": "a"}')
-        _texts(selector, f"{where}.node_selector")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,12 +108,12 @@ class TrainingJob:
         except SpecificationError as error:
             raise SpecificationError(f"a job's {error}") from None
         try:
-            _check_command(self.command)
+            job_rules.command(self.command)
             _check_strategy(self)
             _check_stop(self.stop)
             _check_batch(self)
-            _check_environment(self.env)
-            _check_metrics(self.metrics)
+            job_rules.environment(self.env)
+            job_rules.metrics(self.metrics)
             _check_rest(self)
         except SpecificationError as error:
             raise SpecificationError(f'job "{self.name}": {error}') from error.__cause__
@@ -352,28 +289,6 @@ def _time_from(value: str) -> datetime:
         ) from None
 
 
-def _check_command(command: object) -> None:
-    if isinstance(command, str):
-        try:
-            words = shlex.split(command) or ["python", "train.py"]
-        except ValueError:
-            words = ["python", "train.py"]
-        raise SpecificationError(
-            f"command is the text {checks.shown(command)}; it is a list of words, since no shell reads it. "
-            f"Write {json.dumps(words, ensure_ascii=False)}."
-        )
-    if not isinstance(command, Sequence) or not command or not command[0]:
-        raise SpecificationError(
-            f"command is {checks.shown(command)}; it is a program and its arguments. "
-            'Write such as ["python", "train.py"].'
-        )
-    for index, word in enumerate(command):
-        if not isinstance(word, str) or "\0" in word:
-            raise SpecificationError(
-                f"command[{index}] is {checks.shown(word)}; each word is a text. Write {json.dumps(str(word))}."
-            )
-
-
 def _check_strategy(job: TrainingJob) -> None:
     if not isinstance(job.strategy, STRATEGIES):
         raise SpecificationError(
@@ -426,48 +341,6 @@ def _check_batch(job: TrainingJob) -> None:
         )
 
 
-def _check_environment(env: object) -> None:
-    given = checks.mapping(env, "env", '{"LEVEL": "3"}')
-    for name in given:
-        if name in RESERVED_NAMES or name.startswith(RESERVED_PREFIXES):
-            raise SpecificationError(
-                f'env sets "{name}", which Optimus sets itself or which belongs to Airflow. Use another name; reserved '
-                f"are {', '.join(f'{prefix}*' for prefix in RESERVED_PREFIXES)}, {', '.join(RESERVED_NAMES)}."
-            )
-        if not name or "=" in name or not name.isprintable():
-            raise SpecificationError(f'env sets {checks.shown(name)}, which is no name. Write such as "LEVEL".')
-    _texts(given, "env", secret=True)
-
-
-def _texts(values: Mapping[str, Any], where: str, *, secret: bool = False) -> None:
-    for name, value in values.items():
-        if not isinstance(value, str):
-            write = "its value in quotes" if secret else f'"{value}"'
-            raise SpecificationError(
-                f'{where}["{name}"] is of type {type(value).__name__}; it is a text. Write {write}.'
-            )
-        if "\0" in value:
-            raise SpecificationError(f'{where}["{name}"] has a NUL in it, which no text here may. Leave it out.')
-
-
-def _check_metrics(metrics: object) -> None:
-    if metrics is None:
-        return
-    example = r"Write such as r'loss=(?P<loss>\S+)' or r'(?P<name>\w+)=(?P<value>\S+)'."
-    if not isinstance(metrics, str):
-        raise SpecificationError(f"metrics is {checks.shown(metrics)}; it is a regular expression. {example}")
-    try:
-        groups = set(re.compile(metrics).groupindex)
-    except (re.error, OverflowError, RecursionError, ValueError) as error:
-        raise SpecificationError(
-            f"metrics is {metrics!r}, which is no regular expression of Python: {error}. {example}"
-        ) from error
-    if "loss" not in groups and not {"name", "value"} <= groups:
-        raise SpecificationError(
-            f'metrics is {metrics!r}, which has neither a group "loss" nor the groups "name" and "value". {example}'
-        )
-
-
 def _check_rest(job: TrainingJob) -> None:
     if job.framework is not None:
         checks.one_of(job.framework, FRAMEWORKS, "framework")
@@ -484,18 +357,4 @@ def _check_rest(job: TrainingJob) -> None:
     checks.number(job.start_timeout, "start_timeout", above=0)
     if not isinstance(job.resumable, bool):
         raise SpecificationError(f"resumable is {checks.shown(job.resumable)}; it is a choice. Write true or false.")
-    _check_deadline(job.deadline)
-
-
-def _check_deadline(deadline: object) -> None:
-    if deadline is None:
-        return
-    if not isinstance(deadline, datetime):
-        raise SpecificationError(
-            f"deadline is {checks.shown(deadline)}; it is a time with its zone. "
-            "Write such as datetime(2026, 8, 1, 12, tzinfo=UTC), in a file 2026-08-01T12:00:00+00:00."
-        )
-    if deadline.utcoffset() is None:
-        raise SpecificationError(
-            f"deadline is {deadline.isoformat()}, without a time zone. Write {deadline.isoformat()}+00:00 for UTC."
-        )
+    job_rules.deadline(job.deadline)

@@ -1,4 +1,4 @@
-"""Every setting with its type, unit, default and reason, and the clusters that are declared.
+"""Every setting with its type, unit, default and reason.
 
 A value is taken from the first of: the caller, ``AIRFLOW__OPTIMUS__<KEY>``, ``<home>/config.toml``, the default.
 """
@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from optimus_core import checks
+from optimus_core.declarations import load_clusters
 from optimus_core.errors import SpecificationError
-from optimus_core.resources import Resources
+
+__all__ = ["Settings", "default_home", "hide_password", "load_clusters"]
 
 PREFIX = "AIRFLOW__OPTIMUS__"
 """Begins the environment variables by which Airflow, and Optimus without it, take settings."""
-LOCAL: Mapping[str, dict[str, Any]] = {"local": {"kind": "local"}}
-"""What is declared if nobody declares a cluster: processes on this machine."""
 
 _KINDS = {"str": "string", "Path": "string", "Path | None": "string", "int": "integer", "float": "float"}
 
@@ -120,7 +120,7 @@ class Settings:
     )
     """After this time without a round for an event, whoever drives a job makes one."""
     lease_seconds: float = _setting(
-        60, unit="seconds", above=0, reason="Ten times what a round of a thousand jobs takes."
+        60, unit="seconds", above=0, reason="Far more than a round takes, so that only a dead holder loses it."
     )
     """How long one process may decide before another may take over."""
     heartbeat_stale_seconds: float = _setting(60, unit="seconds", above=0, reason="Thirty missed steps are no hiccup.")
@@ -147,7 +147,7 @@ class Settings:
     """Whether running jobs may be paused for others."""
     start_timeout_seconds: float = _setting(300, unit="seconds", above=0, reason="Pulling a large image takes minutes.")
     """Time in which all replicas of a new size must run; then the old size returns."""
-    straggler_ratio: float = _setting(0.5, above=0, most=1, reason="The value of the Optimus paper, section 5.2.")
+    straggler_ratio: float = _setting(0.5, above=0, most=1, reason="The value of the Optimus paper.")
     """A worker slower than this part of the median is a straggler."""
     straggler_seconds: float = _setting(
         60, unit="seconds", least=0, reason="A short slowdown costs less than a replacement."
@@ -191,9 +191,8 @@ class Settings:
     """Where each value that is no default came from."""
 
     def __post_init__(self) -> None:
-        if self.home is None:
-            object.__setattr__(self, "home", default_home(os.environ))
-        object.__setattr__(self, "home", _path(self.home, "home"))
+        home: Path | None = self.home
+        object.__setattr__(self, "home", _path(default_home(os.environ) if home is None else home, "home"))
         derived = {
             "database_url": f"sqlite:///{self.home / 'optimus.db'}",
             "checkpoint_root": self.home / "checkpoints",
@@ -271,90 +270,6 @@ def hide_password(url: str) -> str:
     return f"{scheme}{separator}{user}:***@{host}" if at and colon else url
 
 
-def load_clusters(path: str | Path | None) -> dict[str, dict[str, Any]]:
-    """Read the declared clusters.
-
-    Args:
-        path: ``clusters.yaml``; None means that nobody declared one: then there is this machine, as ``local``.
-
-    Returns:
-        By name: ``{"kind": "local", "nodes": [...]}`` or ``{"kind": "kubernetes", ...}``. A local cluster without
-        nodes is this machine.
-
-    Raises:
-        SpecificationError: names the file, the cluster, what is wrong and what to write.
-    """
-    if path is None:
-        return {name: dict(cluster) for name, cluster in LOCAL.items()}
-    data = checks.read_file(path, "clusters file", "local: {kind: local}")
-    clusters = {}
-    for name, cluster in data.items():
-        try:
-            checks.text(name, "its name", "local")
-            clusters[name] = _cluster(cluster)
-        except SpecificationError as error:
-            raise SpecificationError(f'{path}: cluster "{name}": {error}') from error.__cause__
-    if not clusters:
-        raise SpecificationError(f"{path}: it declares no cluster. Write such as local: {{kind: local}}")
-    return clusters
-
-
-def _cluster(data: object) -> dict[str, Any]:
-    given = dict(checks.mapping(data, "its content", "{kind: local}"))
-    kinds = {"local": _local, "kubernetes": _kubernetes}
-    checks.one_of(given.get("kind", "nothing"), kinds, "kind")
-    kinds[given["kind"]](given)
-    return given
-
-
-def _local(given: Mapping[str, Any]) -> None:
-    checks.keys(given, ("kind", "nodes"), "a local cluster")
-    example = '[{name: n1, cpu: "4", memory: 8Gi}]'
-    nodes = given.get("nodes", [{"name": "n1", "cpu": 1, "memory": 1}])
-    if not isinstance(nodes, list) or not nodes:
-        raise SpecificationError(f"nodes is {checks.shown(nodes)}; it is a list. Write such as {example}")
-    seen: set[str] = set()
-    for index, node in enumerate(nodes):
-        where = f"nodes[{index}]"
-        checks.keys(checks.mapping(node, where, example), ("name", "cpu", "memory", "devices", "labels"), where)
-        for key in ("name", "cpu", "memory"):
-            if node.get(key) is None:
-                raise SpecificationError(f'{where} has no "{key}". Write such as {example}')
-        name = checks.text(node["name"], f"{where}.name", "n1")
-        if name in seen:
-            raise SpecificationError(f'{where}.name is "{name}", as that of another node. Write another name.')
-        seen.add(name)
-        devices = checks.mapping(node.get("devices", {}), f"{where}.devices", '{"nvidia.com/gpu": 1}')
-        Resources.of(node["cpu"], node["memory"], devices, where)
-        for label, value in checks.mapping(node.get("labels", {}), f"{where}.labels", "{zone: a}").items():
-            if not isinstance(value, str):
-                raise SpecificationError(f'{where}.labels["{label}"] is {value!r}; it is a text. Write "{value}".')
-
-
-def _kubernetes(given: Mapping[str, Any]) -> None:
-    checks.keys(
-        given,
-        ("kind", "in_cluster", "config_file", "context", "airflow_connection", "namespaces"),
-        "a Kubernetes cluster",
-    )
-    for key, example in (("config_file", "~/.kube/config"), ("context", "kind"), ("airflow_connection", "kubernetes")):
-        if key in given:
-            checks.text(given[key], key, example)
-    if not isinstance(given.get("in_cluster", False), bool):
-        raise SpecificationError(f"in_cluster is {checks.shown(given['in_cluster'])}; write true or false.")
-    ways = [key for key in ("in_cluster", "config_file", "airflow_connection") if given.get(key)]
-    if len(ways) != 1:
-        raise SpecificationError(
-            f"it is reached by {' and '.join(ways) or 'nothing'}; there is one way. "
-            "Write in_cluster: true, config_file: ~/.kube/config, or airflow_connection: kubernetes."
-        )
-    if "context" in given and ways != ["config_file"]:
-        raise SpecificationError(f"context belongs to config_file, not to {ways[0]}. Leave it out.")
-    spaces = given.get("namespaces", ["default"])
-    if not isinstance(spaces, list) or not spaces or not all(isinstance(space, str) and space for space in spaces):
-        raise SpecificationError(f"namespaces is {checks.shown(spaces)}; it is a list. Write such as [training].")
-
-
 def _from_environment(
     environ: Mapping[str, str], given: Mapping[str, tuple[object, str]]
 ) -> dict[str, tuple[object, str]]:
@@ -390,7 +305,7 @@ def _from_file(path: Path) -> dict[str, tuple[object, str]]:
     except tomllib.TOMLDecodeError as error:
         raise SpecificationError(f"{path} is no TOML: {error}. Correct that line.") from error
     table = data.pop("optimus", {})
-    values = data | checks.mapping(table, f"{path}: optimus", "[optimus]")
+    values = {**data, **checks.mapping(table, f"{path}: optimus", "[optimus]")}
     try:
         checks.keys(values, [*_names()], "the settings")
     except SpecificationError as error:
@@ -407,6 +322,8 @@ def _read(each: Field[Any], value: object, where: str) -> Any:
     if kind.startswith("Path"):
         return _path(value, where)
     if kind == "str":
+        if about["secret"] and not (isinstance(value, str) and value.strip() and value.isprintable()):
+            raise SpecificationError(f'{where} is no text on one line. Write such as "{about["example"]}".')
         text = checks.text(value, where, about["example"] or about["default"])
         if about["choices"]:
             checks.one_of(text, about["choices"], where)

@@ -1,0 +1,98 @@
+"""The clusters that a file declares, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from optimus_core import checks
+from optimus_core.errors import SpecificationError
+from optimus_core.resources import Resources
+
+LOCAL: Mapping[str, dict[str, Any]] = {"local": {"kind": "local"}}
+"""What is declared if nobody declares a cluster: processes on this machine."""
+
+
+def load_clusters(path: str | Path | None) -> dict[str, dict[str, Any]]:
+    """Read the declared clusters.
+
+    Args:
+        path: ``clusters.yaml``; None means that nobody declared one: then there is this machine, as ``local``.
+
+    Returns:
+        By name: ``{"kind": "local", "nodes": [...]}`` or ``{"kind": "kubernetes", ...}``. A local cluster without
+        nodes is this machine.
+
+    Raises:
+        SpecificationError: names the file, the cluster, what is wrong and what to write.
+    """
+    if path is None:
+        return {name: dict(cluster) for name, cluster in LOCAL.items()}
+    data = checks.read_file(path, "clusters file", "local: {kind: local}")
+    clusters = {}
+    for name, cluster in data.items():
+        try:
+            checks.text(name, "its name", "local")
+            clusters[name] = _cluster(cluster)
+        except SpecificationError as error:
+            raise SpecificationError(f'{path}: cluster "{name}": {error}') from error.__cause__
+    if not clusters:
+        raise SpecificationError(f"{path}: it declares no cluster. Write such as local: {{kind: local}}")
+    return clusters
+
+
+def _cluster(data: object) -> dict[str, Any]:
+    given = dict(checks.mapping(data, "its content", "{kind: local}"))
+    kinds = {"local": _local, "kubernetes": _kubernetes}
+    checks.one_of(given.get("kind", "nothing"), kinds, "kind")
+    kinds[given["kind"]](given)
+    return given
+
+
+def _local(given: Mapping[str, Any]) -> None:
+    checks.keys(given, ("kind", "nodes"), "a local cluster")
+    example = '[{name: n1, cpu: "4", memory: 8Gi}]'
+    nodes = given.get("nodes", [{"name": "n1", "cpu": 1, "memory": 1}])
+    if not isinstance(nodes, list) or not nodes:
+        raise SpecificationError(f"nodes is {checks.shown(nodes)}; it is a list. Write such as {example}")
+    seen: set[str] = set()
+    for index, node in enumerate(nodes):
+        where = f"nodes[{index}]"
+        checks.keys(checks.mapping(node, where, example), ("name", "cpu", "memory", "devices", "labels"), where)
+        for key in ("name", "cpu", "memory"):
+            if node.get(key) is None:
+                raise SpecificationError(f'{where} has no "{key}". Write such as {example}')
+        name = checks.text(node["name"], f"{where}.name", "n1")
+        if name in seen:
+            raise SpecificationError(f'{where}.name is "{name}", as that of another node. Write another name.')
+        seen.add(name)
+        devices = checks.mapping(node.get("devices", {}), f"{where}.devices", '{"nvidia.com/gpu": 1}')
+        Resources.of(node["cpu"], node["memory"], devices, where)
+        for label, value in checks.mapping(node.get("labels", {}), f"{where}.labels", "{zone: a}").items():
+            if not isinstance(value, str):
+                raise SpecificationError(f'{where}.labels["{label}"] is {value!r}; it is a text. Write "{value}".')
+
+
+def _kubernetes(given: Mapping[str, Any]) -> None:
+    checks.keys(
+        given,
+        ("kind", "in_cluster", "config_file", "context", "airflow_connection", "namespaces"),
+        "a Kubernetes cluster",
+    )
+    for key, example in (("config_file", "~/.kube/config"), ("context", "kind"), ("airflow_connection", "kubernetes")):
+        if key in given:
+            checks.text(given[key], key, example)
+    if not isinstance(given.get("in_cluster", False), bool):
+        raise SpecificationError(f"in_cluster is {checks.shown(given['in_cluster'])}; write true or false.")
+    ways = [key for key in ("in_cluster", "config_file", "airflow_connection") if given.get(key)]
+    if len(ways) != 1:
+        raise SpecificationError(
+            f"it is reached by {' and '.join(ways) or 'nothing'}; there is one way. "
+            "Write in_cluster: true, config_file: ~/.kube/config, or airflow_connection: kubernetes."
+        )
+    if "context" in given and ways != ["config_file"]:
+        raise SpecificationError(f"context belongs to config_file, not to {ways[0]}. Leave it out.")
+    spaces = given.get("namespaces", ["default"])
+    if not isinstance(spaces, list) or not spaces or not all(isinstance(space, str) and space for space in spaces):
+        raise SpecificationError(f"namespaces is {checks.shown(spaces)}; it is a list. Write such as [training].")

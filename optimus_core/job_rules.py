@@ -1,0 +1,88 @@
+"""What the plain parts of a job may be: its command, environment, expression for metrics and deadline."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+
+from optimus_core import checks
+from optimus_core.errors import SpecificationError
+
+RESERVED_PREFIXES = ("OPTIMUS_", "DMLC_", "PET_", "AIRFLOW__")
+"""Environment variables that begin so are set by Optimus or belong to Airflow."""
+RESERVED_NAMES = ("TF_CONFIG", "MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "NNODES")
+"""Environment variables by which the replicas of a framework find each other."""
+
+
+def command(command: object) -> None:
+    """Refuse what is no program with its arguments."""
+    if isinstance(command, str):
+        try:
+            words = shlex.split(command) or ["python", "train.py"]
+        except ValueError:
+            words = ["python", "train.py"]
+        raise SpecificationError(
+            f"command is the text {checks.shown(command)}; it is a list of words, since no shell reads it. "
+            f"Write {json.dumps(words, ensure_ascii=False)}."
+        )
+    if not isinstance(command, Sequence) or not command or not command[0]:
+        raise SpecificationError(
+            f"command is {checks.shown(command)}; it is a program and its arguments. "
+            'Write such as ["python", "train.py"].'
+        )
+    for index, word in enumerate(command):
+        if not isinstance(word, str) or "\0" in word:
+            raise SpecificationError(
+                f"command[{index}] is {checks.shown(word)}; each word is a text. Write {json.dumps(str(word))}."
+            )
+
+
+def environment(env: object) -> None:
+    """Refuse names that are taken and values that are no texts."""
+    given = checks.mapping(env, "env", '{"LEVEL": "3"}')
+    for name in given:
+        if name in RESERVED_NAMES or name.startswith(RESERVED_PREFIXES):
+            raise SpecificationError(
+                f'env sets "{name}", which Optimus sets itself or which belongs to Airflow. Use another name; reserved '
+                f"are {', '.join(f'{prefix}*' for prefix in RESERVED_PREFIXES)}, {', '.join(RESERVED_NAMES)}."
+            )
+        if not name or "=" in name or not name.isprintable():
+            raise SpecificationError(f'env sets {checks.shown(name)}, which is no name. Write such as "LEVEL".')
+    checks.texts(given, "env", secret=True)
+
+
+def metrics(metrics: object) -> None:
+    """Refuse what is no regular expression with the groups that are needed."""
+    if metrics is None:
+        return
+    example = r"Write such as r'loss=(?P<loss>\S+)' or r'(?P<name>\w+)=(?P<value>\S+)'."
+    if not isinstance(metrics, str):
+        raise SpecificationError(f"metrics is {checks.shown(metrics)}; it is a regular expression. {example}")
+    try:
+        groups = set(re.compile(metrics).groupindex)
+    except (re.error, OverflowError, RecursionError, ValueError) as error:
+        raise SpecificationError(
+            f"metrics is {metrics!r}, which is no regular expression of Python: {error}. {example}"
+        ) from error
+    if "loss" not in groups and not {"name", "value"} <= groups:
+        raise SpecificationError(
+            f'metrics is {metrics!r}, which has neither a group "loss" nor the groups "name" and "value". {example}'
+        )
+
+
+def deadline(deadline: object) -> None:
+    """Refuse what is no time with its zone."""
+    if deadline is None:
+        return
+    if not isinstance(deadline, datetime):
+        raise SpecificationError(
+            f"deadline is {checks.shown(deadline)}; it is a time with its zone. "
+            "Write such as datetime(2026, 8, 1, 12, tzinfo=UTC), in a file 2026-08-01T12:00:00+00:00."
+        )
+    if deadline.utcoffset() is None:
+        raise SpecificationError(
+            f"deadline is {deadline.isoformat()}, without a time zone. Write {deadline.isoformat()}+00:00 for UTC."
+        )
