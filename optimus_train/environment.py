@@ -53,10 +53,11 @@ def role() -> str:
 def rank() -> int:
     """This replica's number within its role, from 0."""
     value = integer("OPTIMUS_RANK", 0)
-    count = {"worker": workers, "server": servers, "scheduler": lambda: 1}[role()]()
+    known = role()
+    count = workers() if known == "worker" else servers() if known == "server" else 1
     if value >= count:
         raise ContractError("OPTIMUS_RANK is %d, but there are only %d of role %s: the highest rank is %d."
-                            % (value, count, role(), count - 1))
+                            % (value, count, known, count - 1))
     return value
 
 

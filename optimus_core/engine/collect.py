@@ -179,15 +179,17 @@ def _confirm_checkpoint(tx: Transaction, owner: JobRow, generation: GenerationRo
     tx.record(owner, "checkpoint", generation.number, step=step)
 
 
-def criterion_met(ctx: Context, job: JobRow) -> bool:
-    """Say whether the job's stop criterion is met by what was seen so far."""
+def criterion_met(ctx: Context, job: JobRow) -> int | None:
+    """Return the step at which the job's stop criterion is met by what was seen so far, None if it is not."""
     spec = job_of(job)
     if spec.stop is None:
-        return False
+        return None
     with ctx.store.transaction() as tx:
         owner = tx.peek_job(job.id)
         losses = loss_points(tx, job.id)
-    return owner is not None and is_met(spec.stop, owner.step, owner.epoch, losses, steps_per_epoch(spec))
+    if owner is None or not is_met(spec.stop, owner.step, owner.epoch, losses, steps_per_epoch(spec)):
+        return None
+    return owner.step or 0
 
 
 def loss_points(tx: Transaction, job_id: int) -> list[Point]:

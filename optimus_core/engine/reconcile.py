@@ -147,8 +147,9 @@ def _watch(view: View, generation: GenerationRow) -> Step:
         return Step("failed", 0.0)
     if generation.state == "starting":
         return _await_start(view, generation, present)
-    if collect.criterion_met(view.ctx, view.job):
-        endings.drain(view.ctx, view.job, generation, "criterion_met", step=view.job.step or 0)
+    met_at = collect.criterion_met(view.ctx, view.job)
+    if met_at is not None:
+        endings.drain(view.ctx, view.job, generation, "criterion_met", step=met_at)
         return Step("criterion met", 0.0)
     if view.wanted is not None:
         return _resize(view, generation, view.wanted)
