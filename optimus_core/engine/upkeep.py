@@ -1,0 +1,53 @@
+"""What a regular beat looks after: jobs that nobody drives any more, and checkpoints that nobody needs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from optimus_core.engine.context import Context
+from optimus_core.engine.reconcile import Step, reconcile
+from optimus_core.store import LIVE, JobRow, Transaction
+
+
+def drive_forsaken(ctx: Context, cluster: str) -> dict[str, Step]:
+    """Take a step with each job whose trigger or command has not been heard of for a while.
+
+    Returns:
+        Job name -> the step taken.
+    """
+    with ctx.store.transaction() as tx:
+        forsaken = [(row.id, row.name) for row in tx.jobs(cluster=cluster, states=LIVE) if is_forsaken(ctx, tx, row)]
+    return {name: reconcile(ctx, job_id) for job_id, name in forsaken}
+
+
+def is_forsaken(ctx: Context, tx: Transaction, row: JobRow) -> bool:
+    """Say whether nobody has driven a live job for longer than ``heartbeat_stale_seconds``."""
+    last = row.stepped_at or row.queued_at
+    return tx.now - last > timedelta(seconds=ctx.settings.heartbeat_stale_seconds)
+
+
+def delete_old_checkpoints(ctx: Context) -> list[Path]:
+    """Delete the checkpoints of jobs that succeeded longer ago than ``checkpoint_keep_days``.
+
+    Those of failed and stopped jobs stay: a later try goes on from them.
+
+    Returns:
+        The folders that are gone now.
+    """
+    deleted = []
+    with ctx.store.transaction() as tx:
+        names = [row.name for row in _long_succeeded(ctx, tx)]
+    for name in names:
+        folder = Path(ctx.settings.checkpoint_root) / name
+        if folder.is_dir():
+            shutil.rmtree(folder, ignore_errors=True)
+            deleted.append(folder)
+    return deleted
+
+
+def _long_succeeded(ctx: Context, tx: Transaction) -> Iterator[JobRow]:
+    limit: datetime = tx.now - timedelta(days=ctx.settings.checkpoint_keep_days)
+    return (row for row in tx.jobs(states=("succeeded",)) if row.ended_at is not None and row.ended_at < limit)
