@@ -1,34 +1,31 @@
 """Whether a local replica lives: what its record says, held against the machine's processes.
 
-A supervisor is known by process id *and* start time, within one boot and one process table, so a number that was
-given out anew fools nobody. Whoever finds one dead writes the end down, under the lock that a living one would hold.
+Whoever finds a supervisor dead writes the end down, under the lock that a living one would hold, so that a verdict
+stands once it was given.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from optimus_core.cluster import shim
 from optimus_core.cluster.base import Phase, Replica
-from optimus_core.cluster.records import UID_VARIABLE, Record
-from optimus_core.cluster.shim.files import LOCK, STATUS, message_in, write_json
-from optimus_core.cluster.shim.processes import here, pids, stat_of
+from optimus_core.cluster.processes import is_alive, is_foreign, is_same_table, kill_leftovers, lock, send_if
+from optimus_core.cluster.records import Record
+from optimus_core.cluster.shim.files import STATUS, message_in, write_json
 
 START_SECONDS = 10.0
 """A supervisor that is not up this long after it was begun never will be: it takes 0.1 s, seconds under load."""
 HEAL_SECONDS = 2.0
 """A record that nobody has started by then lost its creator: whoever lists it starts it."""
-_PATIENCE = 5.0
 _STARTED, _COMPLAINTS = "started", "supervisor.log"
 _SHIM = str(Path(shim.__file__).parent / "__main__.py")
 
@@ -74,7 +71,7 @@ _LOST = "Its supervisor was killed, or the machine was started anew."
 def _observe_unstarted(record: Record) -> Replica:
     if record.stop is not None:
         return _settle(record, "Deleted", "It was asked to stop before it had started.")
-    if not _same_table(record.spec["created_by"]):
+    if not is_same_table(record.spec["created_by"]):
         return _settle(record, "Lost", _LOST)
     age = _age(record.folder / _STARTED)
     if age is not None and age > START_SECONDS:
@@ -102,90 +99,21 @@ def _age(path: Path) -> float | None:
         return None
 
 
-def is_foreign(origin: Mapping[str, Any]) -> bool:
-    """Say whether a process is one of another host, of which nothing can be known here."""
-    return not _same_table(origin) and bool(origin["host"] != here()["host"])
-
-
-def _same_table(origin: Mapping[str, Any]) -> bool:
-    now = here()
-    return bool(origin["boot"] == now["boot"] and origin["processes"] == now["processes"])
-
-
-def is_alive(status: Mapping[str, Any]) -> bool:
-    """Say whether the very process that wrote ``status`` is there."""
-    if not _same_table(status):
-        return False
-    stat = stat_of(status["pid"])
-    return stat is not None and stat[0] not in "ZX" and stat[2] == status["start"]
-
-
 def _settle(record: Record, reason: str, message: str) -> Replica:
     """Write the end of a replica that has no supervisor; where that is in doubt, it is unknown."""
-    with _lock(record.folder) as held:
+    with lock(record.folder) as held:
         status = record.status
         if status is not None and Phase(status["phase"]).ended:
             return record.replica(status)
         if not held or (status is not None and is_alive(status)):
             return record.replica(status, Phase.UNKNOWN if status is not None else Phase.PENDING)
-        if not _kill_leftovers(record.uid):
+        if not kill_leftovers(record.uid):
             return record.replica(status, Phase.UNKNOWN)
         text = message_in(str(record.folder)) or message
         end = {"phase": Phase.FAILED.value, "ended_at": time.time(), "reason": reason, "message": text}
         status = (status or {}) | end
         write_json(str(record.folder / STATUS), status)
         return record.replica(status)
-
-
-@contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[bool]:
-    """Hold a record's lock if nobody else does."""
-    try:
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except FileNotFoundError:  # forgotten meanwhile
-        yield False
-        return
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(descriptor)
-
-
-def _kill_leftovers(uid: str) -> bool:
-    """Kill all processes of a replica, known by their environment; say whether none is left."""
-    end = time.monotonic() + _PATIENCE
-    while left := [pid for pid in pids() if _belongs(pid, uid)]:
-        if time.monotonic() > end:
-            return False
-        for pid in left:
-            send_if(pid, signal.SIGKILL, partial(_belongs, pid, uid))
-        time.sleep(0.005)
-    return True
-
-
-def _belongs(pid: int, uid: str) -> bool:
-    try:
-        content = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
-    stat = stat_of(pid)
-    return f"{UID_VARIABLE}={uid}".encode() in content.split(b"\0") and stat is not None and stat[0] not in "ZX"
-
-
-def send_if(pid: int, number: int, is_meant: Callable[[], bool]) -> None:
-    """Send a signal to a process if it is the one that is meant, and to no other that takes its number meanwhile."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        descriptor = os.pidfd_open(pid)
-        try:
-            if is_meant():
-                signal.pidfd_send_signal(descriptor, number)
-        finally:
-            os.close(descriptor)
 
 
 def ask_to_stop(record: Record) -> None:
