@@ -189,6 +189,7 @@ def _start(view: View, generation: GenerationRow) -> Step:
         if job is None or row is None or (job.wanted, job.state, row.state) != (row.number, "running", "wanted"):
             return Step("overtaken", 0.0)
         row.state, row.starting_at = "starting", tx.now
+        job.reason = row.reason  # it waits no more
         tx.record(job, "starting", row.number, servers=row.servers, workers=row.workers, placement=row.placement)
     return _create(view, generation)
 
