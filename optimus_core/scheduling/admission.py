@@ -67,7 +67,9 @@ def _clip(standing: Standing, row: Row) -> None:
     if row.present == (0, 0):
         return
     allowed = smaller_of(row.present, row.ceiling)
-    if allowed != row.present and covers(allowed, row.floor):
+    if allowed in row.barred and allowed != row.present:
+        allowed = row.floor
+    if allowed != row.present and covers(allowed, row.floor) and covers(row.present, allowed):
         standing.put(row, shrunk_seats(row.seats, allowed) if allowed != (0, 0) else {})
         standing.forced.add(row.name)
 

@@ -158,6 +158,8 @@ class _Teller:
             away = sorted(set(row.seats) - self._ready)
             if away:
                 return Reason(code=ReasonCode.NODE_NOT_READY, numbers=numbers | {"node": away[0]})
+            if row.job.resizable:
+                return Reason(code=ReasonCode.BARRED_SIZE, numbers=numbers | {"other": "that it may have"})
             return Reason(code=ReasonCode.NOT_RESIZABLE, numbers=numbers)
         if row.seconds is None or row.job.speed.get("is_default", False):
             return Reason(code=ReasonCode.UNKNOWN_SPEED, numbers=numbers)

@@ -112,6 +112,8 @@ def _row(problem: Problem, job: JobView, ready: set[str], now: float) -> Row:
     present = pair(job.size)
     held = present != (0, 0) and (not job.resizable or not ready.issuperset(job.placement))
     floor, ceiling = (present, present) if held else bounds(job)
+    if floor == (0, 0) and present != (0, 0) and job.pinned is None:  # every other size is barred: nobody pauses it
+        held, floor, ceiling = True, present, present
     young = problem.settings.young_factor if job.young or not is_known(job) else 1.0
     cost = problem.settings.default_restart_cost if job.restart_cost is None else job.restart_cost
     return Row(

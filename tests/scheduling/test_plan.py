@@ -57,6 +57,16 @@ def cases() -> dict[str, tuple[list[Node], list[JobView], dict[str, tuple[int, i
             [make_job("a", speed=LINEAR, barred=[Size(workers=4), Size(workers=2)])],
             {"a": (0, 3)},
         ),
+        "a running job keeps its size if all that it may have are barred": (
+            one,
+            [running("a", {"n": (0, 2)}, max_workers=1, barred=[Size(workers=1)])],
+            {"a": (0, 2)},
+        ),
+        "a job above its maximum does not shrink to a barred size": (
+            one,
+            [running("a", {"n": (0, 4)}, speed=LINEAR, max_workers=3, barred=[Size(workers=3)])],
+            {"a": (0, 2)},
+        ),
         "who backs off does not start": (one, [make_job("a", not_before=2000.0)], {"a": (0, 0)}),
         "who has backed off starts": (one, [make_job("a", not_before=900.0, speed=FLAT)], {"a": (0, 1)}),
         "nothing is known, so only the minimum": (one, [make_job("a", speed={})], {"a": (0, 1)}),
