@@ -19,6 +19,10 @@ _GRAVITY = ("lost", "evicted", "oom", "killed", "user_error")
 """Peers of a replica that died often fail too: the first of these that is seen explains the others."""
 
 
+PEER_LOST = 75
+"""Exit code (EX_TEMPFAIL) by which a script says that it ended since a peer was lost."""
+
+
 class Outcome(StrEnum):
     """What is to be done about a generation."""
 
@@ -68,6 +72,8 @@ def failure_of(replica: Replica, deciders: frozenset[Role]) -> str | None:
         return "evicted" if replica.terminating and replica.role in deciders else None
     if replica.exit_code is None:
         return "user_error" if replica.reason == "StartError" else "lost"
+    if replica.exit_code == PEER_LOST:
+        return "lost"
     return "killed" if replica.exit_code < 0 or replica.exit_code >= 128 else "user_error"
 
 
