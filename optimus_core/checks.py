@@ -137,10 +137,12 @@ def _read_yaml(content: str, path: str | Path) -> object:
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
             seen = set()
             for key, _ in node.value:
-                if key.value in seen and key.value != "<<":
-                    raise yaml.constructor.ConstructorError(None, None, f'"{key.value}" is given twice', key.start_mark)
-                if isinstance(key, yaml.ScalarNode):
-                    seen.add(key.value)
+                if not isinstance(key, yaml.ScalarNode) or key.value == "<<":
+                    continue
+                if key.value in seen:
+                    problem = f'"{key.value}" is given twice'
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                seen.add(key.value)
             return super().construct_mapping(node, deep)
 
     try:

@@ -19,7 +19,7 @@ _HASH_LETTERS = 10
 
 def job_name(*parts: object) -> str:
     """Return the DNS-1035 label of a job identified by ``parts``; distinct parts give distinct names."""
-    original = "\x1f".join(str(part) for part in parts)
+    original = "".join(f"{len(str(part))}:{part}" for part in parts)
     digest = hashlib.sha256(original.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LETTERS]
     room = LABEL_LIMIT - SUFFIX_ROOM - len(digest) - 1
     return f"{slug('-'.join(str(part) for part in parts), room)}-{digest}"

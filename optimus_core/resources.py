@@ -22,6 +22,8 @@ _DECIMAL = {
 }  # fmt: skip
 _SUFFIXES = {**_DECIMAL, **{name: Fraction(value) for name, value in _BINARY.items()}}
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,3})|([A-Za-z]*))", re.ASCII)
+_LONGEST = 100
+"""Letters of a quantity; no amount needs more, and Python reads only so many digits."""
 _DEVICE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 
 
@@ -36,12 +38,15 @@ def parse_quantity(value: object, where: str = "quantity") -> Fraction:
         SpecificationError: the text is not a quantity; the error suggests what to write.
     """
     if isinstance(value, bool) or not isinstance(value, int | str):
+        write = f'it as "{value}"' if isinstance(value, float) else 'such as "2", "500m" or "4Gi"'
         raise SpecificationError(
-            f'{where} is {value!r}, of type {type(value).__name__}; a quantity is text. Write it as "{value}".'
+            f"{where} is {value!r}, of type {type(value).__name__}; a quantity is text. Write {write}."
         )
-    match = _QUANTITY.fullmatch(str(value))
+    match = _QUANTITY.fullmatch(str(value)) if isinstance(value, int) or len(value) <= _LONGEST else None
     if match is None:
-        raise SpecificationError(f'{where} is "{value}", which is not a quantity. Write such as "2", "500m" or "4Gi".')
+        raise SpecificationError(
+            f'{where} is "{str(value)[:_LONGEST]}", which is not a quantity. Write such as "2", "500m" or "4Gi".'
+        )
     number, exponent, suffix = Fraction(match[1]), match[2], match[3]
     if exponent is not None:
         return number * Fraction(10) ** int(exponent)
