@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from optimus_core.cluster import life, records
@@ -32,6 +33,16 @@ Driver(Path({str(driver.cluster.root)!r})).cluster.create("job-g1", [spec("sleep
     assert [creator.wait() for creator in creators] == [0, 0, 0]
     for replica in driver.running(3):
         assert len(processes_of(replica.uid)) == 1
+
+
+def test_many_supervisors_of_one_record_make_one_process(driver):
+    folder = records.write(driver.cluster.root / "replicas", spec("echo begun; sleep 600"), [], 1 << 20)
+    life.start([folder] * 6)
+    driver.printed(b"begun")
+    (replica,) = driver.running()
+    until(lambda: len([p for p in psutil.process_iter(["cmdline"]) if str(folder) in (p.info["cmdline"] or [])]) == 1)
+    assert len(processes_of(replica.uid)) == 2
+    assert driver.text() == b"begun"
 
 
 def test_a_name_in_use_by_something_else_is_refused_and_nothing_is_started(driver):

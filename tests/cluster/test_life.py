@@ -161,8 +161,9 @@ def test_what_a_command_leaves_behind_dies_with_it(driver):
     assert not [p for p in psutil.process_iter(["cmdline"]) if "602.25" in (p.info["cmdline"] or [])]
 
 
-def tamper(driver, name, **changes):
-    path = driver.cluster.root / "replicas" / driver.one().name / name
+def tamper(driver, replica, **changes):
+    """Change a record's status, without looking at it as the cluster does."""
+    path = driver.cluster.root / "replicas" / replica.name / "status.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
@@ -170,32 +171,38 @@ def test_a_process_id_that_was_given_out_anew_fools_nobody(driver):
     replica = driver.start(spec(*SLEEP))
     kill(supervisor_of(driver, replica))
     until(lambda: not processes_of(replica.uid))
-    tamper(driver, "status.json", pid=os.getpid())  # lives, but began at another time
-    assert driver.one().reason == "Lost"
+    with subprocess.Popen(SLEEP) as other:  # lives, but began at another time
+        tamper(driver, replica, pid=other.pid)
+        reason = driver.one().reason
+        driver.cluster.delete([replica])
+        alive = other.poll() is None
+        other.kill()
+    assert reason == "Lost"
+    assert alive
 
 
 def test_a_record_of_an_earlier_boot_is_lost(driver):
     replica = driver.start(spec(*SLEEP))
     kill(supervisor_of(driver, replica))
-    tamper(driver, "status.json", boot="an earlier one")
+    tamper(driver, replica, boot="an earlier one")
     assert driver.ended().reason == "Lost"
 
 
 def test_a_record_that_looks_dead_while_its_lock_is_held_is_unknown(driver):
-    driver.start(spec(*SLEEP))
-    before = driver.cluster.root / "replicas" / driver.one().name / "status.json"
+    replica = driver.start(spec(*SLEEP))
+    before = driver.cluster.root / "replicas" / replica.name / "status.json"
     kept = before.read_text()
-    tamper(driver, "status.json", start=1)
+    tamper(driver, replica, start=1)
     assert driver.one().phase is Phase.UNKNOWN
     before.write_text(kept)
     assert driver.one().phase is Phase.RUNNING
 
 
 def test_nothing_is_known_of_another_host(driver):
-    driver.start(spec(*SLEEP))
-    before = driver.cluster.root / "replicas" / driver.one().name / "status.json"
+    replica = driver.start(spec(*SLEEP))
+    before = driver.cluster.root / "replicas" / replica.name / "status.json"
     kept = before.read_text()
-    tamper(driver, "status.json", host="elsewhere", boot="another", processes="others")
+    tamper(driver, replica, host="elsewhere", boot="another", processes="others")
     assert driver.one().phase is Phase.UNKNOWN
     before.write_text(kept)
 
