@@ -126,6 +126,8 @@ def _read_json(content: str, path: str | Path) -> object:
         raise SpecificationError(
             f"{path}, line {error.lineno}: this is no JSON: {error.msg} at column {error.colno}. Correct that line."
         ) from error
+    except (ValueError, RecursionError) as error:
+        raise SpecificationError(f"{path}: this is no JSON that can be read: {error}. Correct it.") from error
 
 
 def _read_yaml(content: str, path: str | Path) -> object:

@@ -236,7 +236,7 @@ def test_no_value_of_any_key_raises_anything_but_a_specification_error(value: An
     [
         pytest.param("name: a\ncommand: [x\nworkers: {}\n", "job.yaml", "job.yaml, line 3: ", id="an open bracket"),
         pytest.param("name: a\n\tcommand: x\n", "job.yaml", "job.yaml, line 2: ", id="a tab"),
-        pytest.param("name: a\nimage: b\nname: c\n", "job.yaml", 'line 3: this is no YAML: "name" is given', id="twice"),
+        pytest.param("name: a\nimage: b\nname: c\n", "job.yaml", 'line 3: this is no YAML: "name" is', id="twice"),
         pytest.param("name: !!python/object:os.system x\n", "job.yaml", "line 1", id="a foreign tag"),
         pytest.param("? [a, b]\n: c\n", "job.yaml", "job.yaml", id="a list as key"),
         pytest.param('{"name": "a",\n "x": }', "job.json", "job.json, line 2: this is no JSON", id="broken JSON"),
@@ -257,7 +257,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         load_job_file(tmp_path / "none.yaml")
 
 
-def test_the_example_is_a_job(tmp_path: Path) -> None:
+def test_a_job_that_was_written_to_a_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump(job(stop=Steps(5)).to_dict()))
     assert load_job_file(path) == job(stop=Steps(5))
