@@ -14,7 +14,7 @@ from optimus_core.engine.identity import Identity
 from optimus_core.engine.reconcile import Step, reconcile
 from optimus_core.engine.report import JobReport, event_dict, generation_dict, job_report
 from optimus_core.engine.submit import Submission
-from optimus_core.engine.upkeep import delete_old_checkpoints, drive_forsaken
+from optimus_core.engine.upkeep import delete_old_checkpoints, delete_orphans, drive_forsaken
 from optimus_core.errors import ClusterUnavailable, SpecificationError, UnknownJob
 from optimus_core.job import TrainingJob
 from optimus_core.scheduling.types import Plan, Snapshot
@@ -80,9 +80,11 @@ class Engine:
             return None
 
     def upkeep(self, cluster: str = "") -> dict[str, Step]:
-        """Drive jobs that nobody drives any more and delete checkpoints that nobody needs; return the steps taken."""
+        """Drive forsaken jobs, stop orphans, delete checkpoints that nobody needs; return the steps taken."""
+        name = cluster or self.settings.cluster
         delete_old_checkpoints(self.ctx)
-        return drive_forsaken(self.ctx, cluster or self.settings.cluster)
+        delete_orphans(self.ctx, name)
+        return drive_forsaken(self.ctx, name)
 
     def peek(self, cluster: str = "") -> tuple[Snapshot, Plan]:
         """Return what a round would see and decide now, without applying it."""

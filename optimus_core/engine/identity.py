@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from optimus_core.names import job_name
@@ -38,7 +39,7 @@ class Identity:
     @property
     def key(self) -> str:
         """The identity as one text, unique in the store."""
-        return "\x1f".join(self.parts)
+        return json.dumps(self.parts, ensure_ascii=False)
 
     @property
     def label(self) -> str:

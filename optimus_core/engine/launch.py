@@ -21,6 +21,10 @@ SCHEDULER_DEMAND = Resources.of(cpu="100m", memory="128Mi")
 """What MXNet's scheduler process gets; it only keeps addresses."""
 
 
+OWNER_LABEL = "optimus/job"
+"""Label of a replica that tells the job's row."""
+
+
 def job_of(row: JobRow) -> TrainingJob:
     """Return the specification of a stored job."""
     return TrainingJob.from_dict(row.specification)
@@ -100,11 +104,16 @@ def replica_specs(ctx: Context, row: JobRow, generation: GenerationRow, cluster:
                 env=env,
                 grace_seconds=job.grace_seconds,
                 image=job.image,
-                labels={},
+                labels={OWNER_LABEL: owner_of(row)},
                 working_dir=job.working_dir,
             )
         )
     return specs
+
+
+def owner_of(row: JobRow) -> str:
+    """Return which row of which store asks: the replicas of a wiped store are strangers to the next one."""
+    return f"{row.id}-{row.created_at:%Y%m%dT%H%M%S%f}"
 
 
 def checkpoint_folder(ctx: Context, row: JobRow) -> Path:

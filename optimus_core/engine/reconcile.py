@@ -170,7 +170,7 @@ def _await_start(view: View, generation: GenerationRow, present: Sequence[Replic
         return Step("running", min(view.ctx.settings.poll_seconds, 1.0))
     with view.ctx.store.transaction() as tx:
         late = generation.starting_at is not None and tx.now - generation.starting_at > timedelta(
-            seconds=view.ctx.settings.start_timeout_seconds
+            seconds=job_of(view.job).start_timeout
         )
     if late:
         running = sum(r.phase is Phase.RUNNING for r in present)

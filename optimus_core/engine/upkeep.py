@@ -9,7 +9,8 @@ from pathlib import Path
 
 from optimus_core.engine.context import Context
 from optimus_core.engine.reconcile import Step, reconcile
-from optimus_core.store import LIVE, JobRow, Transaction
+from optimus_core.engine.verdict import ALIVE
+from optimus_core.store import FINAL, LIVE, JobRow, Transaction
 
 
 def drive_forsaken(ctx: Context, cluster: str) -> dict[str, Step]:
@@ -27,6 +28,21 @@ def is_forsaken(ctx: Context, tx: Transaction, row: JobRow) -> bool:
     """Say whether nobody has driven a live job for longer than ``heartbeat_stale_seconds``."""
     last = row.stepped_at or row.queued_at
     return tx.now - last > timedelta(seconds=ctx.settings.heartbeat_stale_seconds)
+
+
+def delete_orphans(ctx: Context, cluster: str) -> list[str]:
+    """Stop replicas whose job has ended: a process that stalled for long may have made them late.
+
+    Returns:
+        The names of those that were asked to stop.
+    """
+    known = ctx.cluster(cluster)
+    replicas = [r for r in known.list() if r.phase in ALIVE and not r.terminating]
+    with ctx.store.transaction() as tx:
+        ended = {row.name for row in tx.jobs(cluster=cluster, states=FINAL)}
+    orphans = [r for r in replicas if r.job in ended]
+    known.delete(orphans)
+    return [r.name for r in orphans]
 
 
 def delete_old_checkpoints(ctx: Context) -> list[Path]:
