@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup test lint
+.PHONY: help setup test lint bench
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -22,3 +22,6 @@ lint: setup  ## ruff, mypy, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=plugins $(BIN)/lint-imports
+
+bench: setup  ## print the benchmarks, each against a baseline of the same run
+	for each in benchmarks/*.py; do PYTHONPATH=. $(BIN)/python $$each || exit 1; done
