@@ -115,10 +115,6 @@ class Settings:
         2, unit="seconds", least=0, reason="Makes one round of a burst, such as mapped tasks that arrive together."
     )
     """Time from an event to the round that it causes."""
-    unplanned_seconds: float = _setting(
-        30, unit="seconds", above=0, reason="Longer than a round takes, short beside a training."
-    )
-    """After this time without a round for an event, whoever drives a job makes one."""
     lease_seconds: float = _setting(
         60, unit="seconds", above=0, reason="Far more than a round takes, so that only a dead holder loses it."
     )
@@ -126,9 +122,9 @@ class Settings:
     heartbeat_stale_seconds: float = _setting(60, unit="seconds", above=0, reason="Thirty missed steps are no hiccup.")
     """A job that nobody has stepped for this time has lost its driver."""
     first_event_seconds: float = _setting(
-        10, unit="seconds", above=0, reason="Long enough to start a process, short enough to notice."
+        10, unit="seconds", least=0, reason="Airflow 3.3 can fail a task whose trigger fires soon after the defer."
     )
-    """How soon a submitted job should have an answer before the user is told what it waits for."""
+    """A trigger gives no event sooner than this after its start."""
     restart_cost_seconds: float = _setting(
         15, unit="seconds", least=0, reason="A pod's start and the load of a small checkpoint."
     )
@@ -145,14 +141,6 @@ class Settings:
     """Factor on the predicted gain of a young job."""
     pausing: str = _setting("never", choices=("never",), reason="What runs keeps at least its minimum.")
     """Whether running jobs may be paused for others."""
-    start_timeout_seconds: float = _setting(300, unit="seconds", above=0, reason="Pulling a large image takes minutes.")
-    """Time in which all replicas of a new size must run; then the old size returns."""
-    straggler_ratio: float = _setting(0.5, above=0, most=1, reason="The value of the Optimus paper.")
-    """A worker slower than this part of the median is a straggler."""
-    straggler_seconds: float = _setting(
-        60, unit="seconds", least=0, reason="A short slowdown costs less than a replacement."
-    )
-    """How long it must be so slow."""
     speed_window_seconds: float = _setting(
         10, unit="seconds", above=0, reason="Averages out single steps and still shows a change within a minute."
     )
@@ -163,10 +151,6 @@ class Settings:
         120, unit="seconds", least=0, reason="Checkpoints and evaluations make pauses between short steps."
     )
     """A job never counts as hung before this time without a step."""
-    node_lost_seconds: float = _setting(
-        300, unit="seconds", above=0, reason="The time after which Kubernetes evicts pods of such a node."
-    )
-    """After this time an unreachable node's replicas no longer count."""
     retry_backoff_seconds: float = _setting(
         5, unit="seconds", least=0, reason="What fails by chance is tried soon; each further wait is doubled."
     )

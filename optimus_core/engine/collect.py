@@ -20,6 +20,8 @@ from optimus_core.telemetry.grammar import is_loss
 
 MOST_METRICS = 20
 """Series kept of one job: a script that prints a new name each step can't fill the store."""
+SAMPLES_THAT_ARE_NEWS = (1, 3)
+"""Numbers of speed samples of a generation at which its job's speed is known so much better that it may matter."""
 _MOST_READS = 64
 """Reads of one step, each of up to a mebibyte; the rest waits for the next step."""
 
@@ -78,6 +80,16 @@ def _learn(ctx: Context, tx: Transaction, owner: JobRow, row: OutputRow, output:
     _keep_progress(tx, owner, generation, reading, spec)
     _keep_series(ctx, tx, owner, reading)
     _keep_events(tx, owner, generation, reading)
+    _keep_speeds(tx, owner, generation, reading)
+
+
+def _keep_speeds(tx: Transaction, owner: JobRow, generation: GenerationRow, reading: Reading) -> None:
+    """Keep speed samples; the first few of a generation are news that a round must see."""
+    if not reading.speeds:
+        return
+    before = tx.count_speeds(owner.id, generation.number)
+    if any(before < news <= before + len(reading.speeds) for news in SAMPLES_THAT_ARE_NEWS):
+        tx.revise(owner.cluster)
     for speed in reading.speeds:
         tx.add_speed(
             SpeedRow(

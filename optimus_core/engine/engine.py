@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 from optimus_core.cluster.base import Cluster
@@ -62,13 +61,16 @@ class Engine:
         return step
 
     def round_if_due(self, cluster: str) -> None:
-        """Plan if something has been unplanned for a moment: long enough that a burst is one round."""
+        """Plan if something has been unplanned for a moment (a burst is one round), or if no round came for long."""
         with self.store.transaction() as tx:
             row = tx.peek_cluster(cluster)
-            if row is None or row.revised_at is None or row.revision == row.planned_revision:
+            if row is None or row.revised_at is None:
                 return
-            age = tx.now - row.revised_at
-        if age >= timedelta(seconds=self.settings.round_delay_seconds):
+            waiting = (tx.now - row.revised_at).total_seconds() if row.revision != row.planned_revision else None
+            idle = (tx.now - (row.planned_at or row.revised_at)).total_seconds()
+        if (waiting is not None and waiting >= self.settings.round_delay_seconds) or (
+            idle >= self.settings.interval_seconds
+        ):
             self.round(cluster)
 
     def round(self, cluster: str = "") -> rounds.RoundReport | None:

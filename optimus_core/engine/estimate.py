@@ -56,8 +56,12 @@ def estimate(ctx: Context, tx: Transaction, row: JobRow) -> Fit:
     curve = _fit_curve(losses)
     known = tx.peek_workload(row.workload)
     remaining = remaining_work(job, row, curve, losses, known.total_steps if known is not None else None)
-    young = (row.step or 0) < ctx.settings.young_steps
+    young = (row.step or 0) < ctx.settings.young_steps or _seconds_run(tx, row) < ctx.settings.young_seconds
     return Fit(remaining, _fit_speed(tx, row, job), curve, young)
+
+
+def _seconds_run(tx: Transaction, row: JobRow) -> float:
+    return (tx.now - row.started_at).total_seconds() if row.started_at is not None else 0.0
 
 
 def _fit_curve(losses: list[Point]) -> ConvergenceModel | None:

@@ -60,6 +60,7 @@ def plan_settings(ctx: Context) -> PlanSettings:
     """Return what of the settings a plan depends on."""
     settings = ctx.settings
     return PlanSettings(
+        pausing=cast(Literal["never"], settings.pausing),
         young_factor=settings.young_factor,
         default_restart_cost=settings.restart_cost_seconds,
         min_gain=settings.min_gain_ratio,

@@ -213,9 +213,9 @@ class Transaction:
         )
         return list(self.session.scalars(query))[::-1]
 
-    def count_speeds(self, workload: str) -> int:
-        """Return how many samples a workload has: a changed count asks for a refit."""
-        query = select(func.max(SpeedRow.id)).where(SpeedRow.workload == workload)
+    def count_speeds(self, job_id: int, generation: int) -> int:
+        """Return how many speed samples a generation has given."""
+        query = select(func.count()).where(SpeedRow.job_id == job_id, SpeedRow.generation == generation)
         return self.session.scalar(query) or 0
 
     def output(self, job_id: int, replica: str, uid: str) -> OutputRow | None:

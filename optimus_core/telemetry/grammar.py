@@ -100,9 +100,7 @@ def _take_coordinate(reading: Reading, word: str, number: float) -> None:
         reading.take_step(_RANKS[word], int(number), None, per_epoch=word == "batch")
 
 
-def _take_place(
-    reading: Reading, word: str, first: str, total: str, last: str, step: str, steps: str
-) -> None:
+def _take_place(reading: Reading, word: str, first: str, total: str, last: str, step: str, steps: str) -> None:
     """Takes `Epoch[1]`, `Batch [0-20]`, `step 100/600` and `Epoch: [0][10/500]`."""
     if word != "epoch":
         within = word == "batch" or bool(total)
