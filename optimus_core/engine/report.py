@@ -17,6 +17,7 @@ class JobReport:
     name: str
     title: str
     cluster: str
+    dag_id: str | None
     state: str
     phase: str
     attempt: int
@@ -58,6 +59,7 @@ def job_report(tx: Transaction, row: JobRow) -> JobReport:
         name=row.name,
         title=row.title,
         cluster=row.cluster,
+        dag_id=row.dag_id,
         state=row.state,
         phase=phase_of(row, generations),
         attempt=row.attempt,
