@@ -34,6 +34,8 @@ def _given(options: dict[str, dict[str, Any]]) -> dict[str, str]:
 
     found = {}
     for key, option in options.items():
+        if f"AIRFLOW__{SECTION}__{key}".upper() in os.environ:
+            continue  # read outside Airflow as well, where errors name the variable
         value = conf.get(SECTION, key, fallback=None)
         if value not in (None, "", option["default"]):
             found[key] = value
@@ -57,6 +59,11 @@ def engine() -> Engine:
             _engines.clear()  # those of a parent process
             found = _engines[os.getpid()] = Engine(settings)
         return found
+
+
+def opened_engine() -> Engine | None:
+    """Return this process's engine if there is one already."""
+    return _engines.get(os.getpid())
 
 
 def forget_engine() -> None:

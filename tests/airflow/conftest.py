@@ -1,0 +1,80 @@
+"""A fresh home of Airflow and Optimus for these tests; no daemon runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+_HOME = Path(tempfile.mkdtemp(prefix="optimus-airflow-tests-"))
+if "airflow" not in sys.modules:  # Airflow reads its home once, when it is first imported
+    os.environ["AIRFLOW_HOME"] = str(_HOME)
+    os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+    os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "False"
+    os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = f"sqlite:///{_HOME}/airflow.db"
+    os.environ["AIRFLOW__LOGGING__LOGGING_LEVEL"] = "WARNING"
+    import airflow  # noqa: F401
+
+    os.environ.pop("AIRFLOW_HOME")  # Optimus asks for it too; other tests shall not find this one
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home of Optimus of its own, with a local cluster of two nodes and quick steps."""
+    from optimus_airflow import settings
+
+    monkeypatch.setenv("OPTIMUS_HOME", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW__OPTIMUS__POLL_SECONDS", "0.2")
+    monkeypatch.setenv("AIRFLOW__OPTIMUS__ROUND_DELAY_SECONDS", "0")
+    monkeypatch.setenv("AIRFLOW__OPTIMUS__FIRST_EVENT_SECONDS", "1.5")
+    (tmp_path / "clusters.yaml").write_text(
+        'local:\n  kind: local\n  nodes:\n  - {name: a, cpu: "4", memory: 4Gi}\n  - {name: b, cpu: "4", memory: 4Gi}\n'
+    )
+    settings.forget_engine()
+    yield tmp_path
+    opened = settings.opened_engine()
+    if opened is not None:
+        stop_all(opened)
+    settings.forget_engine()
+
+
+@pytest.fixture
+def engine(home: Path) -> Any:
+    """The engine that operator and trigger use too."""
+    from optimus_airflow import settings
+
+    return settings.engine()
+
+
+def stop_all(engine: Any) -> None:
+    """Leave no process behind."""
+    from optimus_airflow.driving import drive_to_end
+
+    for report in engine.jobs(live=True):
+        engine.request_stop(report.id, by="the test's end")
+        assert drive_to_end(engine, report.id, 20)
+
+
+class State(dict):
+    """What Airflow's task state store does."""
+
+    set = dict.__setitem__
+
+
+@pytest.fixture
+def context() -> Any:
+    """Makes the part of Airflow's context that is used."""
+
+    def make(try_number: int = 1, map_index: int = -1, task_id: str = "train", **more: Any) -> dict[str, Any]:
+        ti = SimpleNamespace(
+            dag_id="digits", run_id="run1", task_id=task_id, map_index=map_index, try_number=try_number, start_date=None
+        )
+        return {"ti": ti, "task_state_store": State(), **more}
+
+    return make

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import asyncio
+import sys
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, TaskDeferred
+from optimus_airflow.driving import drive_to_end
+from optimus_airflow.sensors import Converged, Finished, Loss, OptimusJobSensor, Progress
+from optimus_airflow.triggers import OptimusWaitTrigger
+from optimus_airflow.until import Verdict, from_data
+
+from optimus_core.engine.identity import Identity
+from optimus_core.job import AllReduce, Replicas, TrainingJob
+
+
+def job(state="running", step=None, remaining=None, loss=None, reason_code=None):
+    return SimpleNamespace(
+        state=state,
+        step=step,
+        remaining_steps=remaining,
+        loss=loss,
+        reason_code=reason_code,
+        final=state in ("succeeded", "failed", "stopped"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("until", "report", "verdict"),
+    [
+        (Finished(), job(), "wait"),
+        (Finished(), job("succeeded"), "met"),
+        (Finished(), job("failed"), "never"),
+        (Finished(), job("stopped"), "never"),
+        (Converged(), job(remaining=10), "wait"),
+        (Converged(), job(remaining=0), "met"),
+        (Converged(), job("stopping", reason_code="criterion_met"), "met"),
+        (Converged(), job("succeeded", reason_code="criterion_met"), "met"),
+        (Converged(), job("succeeded", reason_code="finished"), "never"),
+        (Loss(below=0.1), job(loss=None), "wait"),
+        (Loss(below=0.1), job(loss=0.1), "wait"),
+        (Loss(below=0.1), job(loss=0.09), "met"),
+        (Loss(below=0.1), job("succeeded", loss=0.2), "never"),
+        (Loss(below=0.1), job("failed", loss=0.01), "never"),
+        (Progress(0.5), job(step=10), "wait"),
+        (Progress(0.5), job(step=10, remaining=11), "wait"),
+        (Progress(0.5), job(step=10, remaining=10), "met"),
+        (Progress(0.5), job(step=0, remaining=0), "wait"),
+        (Progress(0.5), job("succeeded"), "met"),
+        (Progress(0.5), job("failed", step=10, remaining=1), "never"),
+    ],
+)
+def test_verdicts(until, report, verdict):
+    assert until.judge(report) is Verdict(verdict)
+    assert from_data(until.to_data()) == until
+
+
+@pytest.mark.parametrize("part", [0, -1, 1.5, True])
+def test_progress_is_a_part(part):
+    with pytest.raises(ValueError, match="above 0 and at most 1"):
+        Progress(part)
+
+
+def test_one_job_and_a_known_condition():
+    with pytest.raises(ValueError, match="either job_task_id or job"):
+        OptimusJobSensor(task_id="wait")
+    with pytest.raises(ValueError, match="either job_task_id or job"):
+        OptimusJobSensor(task_id="wait", job="a", job_task_id="b")
+    with pytest.raises(ValueError, match=r"write Finished\(\)"):
+        OptimusJobSensor(task_id="wait", job="a", until="finished")
+
+
+def submit(engine, code, map_index=-1):
+    training = TrainingJob(
+        name="train",
+        command=[sys.executable, "-c", code],
+        strategy=AllReduce(),
+        workers=Replicas(cpu="500m", memory="64Mi"),
+        retries=0,
+        grace_seconds=1,
+    )
+    return engine.submit(training, Identity.of_task("default", "digits", "run1", "train", map_index)).job_id
+
+
+async def test_waits_for_a_job_that_is_not_there_yet(engine, context):
+    sensor = OptimusJobSensor(task_id="wait", job_task_id="train", poke_interval=0.2, timeout=100)
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute(context(task_id="wait", map_index=3))
+    assert deferred.value.timeout.total_seconds() == 100
+    path, kwargs = deferred.value.trigger.serialize()
+    assert path == "optimus_airflow.triggers.OptimusWaitTrigger"
+    assert kwargs["job"] == {"dag_id": "digits", "run_id": "run1", "task_id": "train", "map_index": 3}
+    waiting = asyncio.ensure_future(anext(OptimusWaitTrigger(**kwargs).run()))
+    await asyncio.sleep(0.5)
+    job_id = await asyncio.to_thread(submit, engine, "", 3)
+    assert await asyncio.to_thread(drive_to_end, engine, job_id, 20)
+    event = await asyncio.wait_for(waiting, 10)
+    assert sensor.execute_complete(context(), event.payload)["state"] == "succeeded"
+
+
+def test_fails_when_the_job_fails(engine, context):
+    assert drive_to_end(engine, submit(engine, "raise SystemExit(3)"), 20)
+    sensor = OptimusJobSensor(task_id="wait", job="digits.train")
+    with pytest.raises(AirflowException, match=r"has failed; the sensor waits until it has finished\. The script"):
+        sensor.execute(context())
+
+
+def test_in_a_worker(engine, context):
+    sensor = OptimusJobSensor(task_id="wait", job_task_id="train", deferrable=False)
+    assert sensor.poke(context()) is False
+    assert drive_to_end(engine, submit(engine, ""), 20)
+    assert sensor.poke(context()) is True
