@@ -1,0 +1,193 @@
+"""A real Airflow on this machine: its four parts with a home, a database and a port of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS: Mapping[str, list[str]] = {
+    "api-server": [],
+    "scheduler": ["--skip-serve-logs"],
+    "dag-processor": [],
+    "triggerer": ["--skip-serve-logs"],
+}
+
+
+def wait_for(condition: Callable[[], Any], seconds: float, what: str, pause: float = 0.3) -> Any:
+    """Return the first true answer of ``condition``."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
+        time.sleep(pause)
+
+
+class RealAirflow:
+    """Starts, asks and stops an Airflow.
+
+    Args:
+        home: an empty folder for its files.
+        dags: the folder with the DAGs; by default ``dags`` in home.
+        extra: further environment variables.
+    """
+
+    def __init__(self, home: Path, dags: Path | None = None, extra: Mapping[str, str] | None = None) -> None:
+        self.home, self.dags = home, dags or home / "dags"
+        self.dags.mkdir(parents=True, exist_ok=True)
+        self.port = _free_port()
+        self.url = f"http://localhost:{self.port}"
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.environ = self._environ() | dict(extra or {})
+        self._client: httpx.Client | None = None
+
+    def _environ(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW__") and k != "PYTHONDONTWRITEBYTECODE"}
+        return kept | {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
+            "AIRFLOW_HOME": str(self.home),
+            "OPTIMUS_HOME": str(self.home / "optimus"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__BASE_URL": self.url,
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home}/airflow.db",
+            "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",
+            "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+        }
+
+    def run(self, *command: str) -> str:
+        """Run an ``airflow`` command to its end; return what it prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "airflow", *command], env=self.environ, cwd=self.home, capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"airflow {' '.join(command)}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        return done.stdout
+
+    def start(self, seconds: float = 120) -> None:
+        """Make the database, start all parts, and wait until they are healthy."""
+        self.run("db", "migrate")
+        for part in PARTS:
+            self.start_part(part)
+        wait_for(self.healthy, seconds, f"a healthy Airflow; see the logs in {self.home}", 0.5)
+
+    def start_part(self, part: str) -> None:
+        """Start one part, in a session of its own."""
+        with (self.home / f"{part}.log").open("ab") as log:
+            self.processes[part] = subprocess.Popen(
+                [sys.executable, "-m", "airflow", part, *PARTS[part]],
+                env=self.environ,
+                cwd=self.home,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def healthy(self) -> bool:
+        """Say whether all parts report that they are well."""
+        try:
+            health = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=5).json()
+        except (httpx.HTTPError, ValueError):
+            return False
+        names = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+        return all((health.get(name) or {}).get("status") == "healthy" for name in names)
+
+    def kill_part(self, part: str) -> None:
+        """Kill a part and all its processes at once."""
+        process = self.processes.pop(part)
+        _signal(process, signal.SIGKILL)
+        process.wait()
+
+    def stop(self) -> None:
+        """Stop all parts, by force what does not listen."""
+        for process in self.processes.values():
+            _signal(process, signal.SIGTERM)
+        end = time.monotonic() + 20
+        for process in self.processes.values():
+            try:
+                process.wait(max(0.1, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                pass
+            _signal(process, signal.SIGKILL)
+            process.wait()
+        self.processes.clear()
+
+    @property
+    def client(self) -> httpx.Client:
+        """What asks Airflow's API."""
+        if self._client is None:
+            token = httpx.get(f"{self.url}/auth/token", timeout=30).json()["access_token"]
+            headers = {"Authorization": f"Bearer {token}"}
+            self._client = httpx.Client(base_url=f"{self.url}/api/v2", headers=headers, timeout=60)
+        return self._client
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        """Call the API and return its answer."""
+        answer = self.client.request(method, path, json=body)
+        assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text[:1000]}"
+        return answer.json() if answer.content else None
+
+    def trigger(self, dag_id: str) -> str:
+        """Start a run of a DAG, once it is known; return the run's id."""
+        wait_for(lambda: self.client.get(f"/dags/{dag_id}").is_success, 60, f"{dag_id} is parsed")
+        self.call("PATCH", f"/dags/{dag_id}", {"is_paused": False})
+        return str(self.call("POST", f"/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": {}})["dag_run_id"])
+
+    def task(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+        """Return a task instance."""
+        return dict(self.call("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"))
+
+    def await_task(self, dag_id: str, run_id: str, task_id: str, *states: str, seconds: float = 90) -> dict[str, Any]:
+        """Wait until a task instance is in one of ``states``."""
+        last: dict[str, Any] = {}
+
+        def there() -> bool:
+            last.update(self.task(dag_id, run_id, task_id))
+            return last["state"] in states
+
+        wait_for(there, seconds, f"{dag_id}.{task_id} is {' or '.join(states)}")
+        return last
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
+        """Return what a task has pushed."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}?deserialize=true"
+        return self.call("GET", path)["value"]
+
+    def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
+        """Mark a task instance."""
+        self.call("PATCH", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}", {"new_state": state})
+
+    def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """Clear a task instance."""
+        body = {"dry_run": False, "dag_run_id": run_id, "task_ids": [task_id], "only_failed": False}
+        self.call("POST", f"/dags/{dag_id}/clearTaskInstances", body)
+
+
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

@@ -1,0 +1,85 @@
+"""What a person does to a task, and what is left of its processes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+
+def wait_for(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.3)
+
+
+def processes(dag_id: str) -> set[int]:
+    """The replicas of a DAG's job, by the mark on their command line."""
+    found = set()
+    for process in psutil.process_iter(["pid", "cmdline", "status"]):
+        cmdline = process.info["cmdline"] or []
+        if cmdline and cmdline[-1] == f"OPTIMUS_E2E_MARK_{dag_id}" and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.add(process.info["pid"])
+    return found
+
+
+def starts(airflow: Any, dag_id: str) -> int:
+    return airflow.notes.read_text().split().count(f"OPTIMUS_E2E_MARK_{dag_id}")
+
+
+def run_until_training(airflow: Any, dag_id: str, replicas: int) -> str:
+    run_id = airflow.trigger(dag_id)
+    wait_for(lambda: len(processes(dag_id)) == replicas and starts(airflow, dag_id) >= replicas, 60, "it trains")
+    airflow.await_task(dag_id, run_id, "train", "deferred")
+    return run_id
+
+
+def test_a_deferred_task_ends_with_its_outcome(airflow):
+    run_id = airflow.trigger("short")
+    assert airflow.await_task("short", run_id, "train", "success", "failed", "up_for_retry")["state"] == "success"
+    outcome = airflow.xcom("short", run_id, "train")
+    assert outcome["state"] == "succeeded"
+    assert 2 < outcome["replica_seconds"] < 15
+    assert starts(airflow, "short") == 1
+    assert processes("short") == set()
+
+
+def test_marked_failed_its_processes_are_gone_within_seconds(airflow):
+    run_id = run_until_training(airflow, "long", 2)
+    airflow.mark("long", run_id, "train", "failed")
+    wait_for(lambda: not processes("long"), 15, "the processes are gone")
+    time.sleep(5)
+    assert processes("long") == set()
+    assert airflow.task("long", run_id, "train")["state"] == "failed"
+
+
+def test_cleared_it_runs_anew_once_and_the_old_is_gone(airflow):
+    run_id = run_until_training(airflow, "again", 1)
+    old = processes("again")
+    airflow.clear("again", run_id, "train")
+    wait_for(lambda: processes("again") and not processes("again") & old, 40, "a new process is there, the old gone")
+    time.sleep(8)  # the old trigger's kill comes after the new try, and must not hit it
+    assert len(processes("again")) == 1
+    assert starts(airflow, "again") == 2
+    assert airflow.task("again", run_id, "train")["state"] == "deferred"
+    airflow.mark("again", run_id, "train", "failed")
+    wait_for(lambda: not processes("again"), 15, "the processes are gone")
+
+
+def test_a_death_of_triggerer_and_scheduler_does_not_touch_a_job(airflow):
+    run_id = run_until_training(airflow, "survives", 1)
+    before = processes("survives")
+    for part in ("triggerer", "scheduler"):
+        airflow.kill_part(part)
+    time.sleep(5)
+    assert processes("survives") == before
+    for part in ("scheduler", "triggerer"):
+        airflow.start_part(part)
+    assert airflow.await_task("survives", run_id, "train", "success", "failed", seconds=180)["state"] == "success"
+    assert starts(airflow, "survives") == 1
+    assert airflow.xcom("survives", run_id, "train")["resizes"] == 0
