@@ -18,9 +18,15 @@ def get_provider_info() -> dict[str, Any]:
         "config": {
             "optimus": {
                 "description": "How Optimus sizes and drives training jobs.",
-                "options": Settings.options(),
+                "options": {key: _with_type(option) for key, option in Settings.options().items()},
             }
         },
         "extra-links": ["optimus_airflow.links.OptimusJobLink"],
         "db-managers": ["optimus_airflow.db_manager.OptimusDBManager"],
     }
+
+
+def _with_type(option: dict[str, Any]) -> dict[str, Any]:
+    """Say type and default in the description too: ``airflow config list`` shows nothing else of them."""
+    default = "" if option["default"] is None else f" Default: {option['default']}."
+    return option | {"description": f"{option['description'].rstrip()}\nType: {option['type']}.{default}\n"}

@@ -7,6 +7,7 @@ in Airflow's grid who was resized and why. It also drives jobs whose own driver 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from optimus_core.engine.engine import Engine
     from optimus_core.engine.report import JobReport
 
+TaskStates = Callable[[str, str, str, int], list[str | None]]
+
 log = logging.getLogger(__name__)
 
 DAG_ID = "optimus_rebalance"
@@ -23,10 +26,21 @@ MOST_NAMED = 200
 """So many changed jobs get a task instance of their own; the rest share one."""
 
 
-def observe(engine: Engine) -> dict[str, Any]:
-    """Return which clusters have live jobs; take a step with those jobs that nobody drives any more."""
+_ENDED = ("success", "failed", "skipped", "upstream_failed", "removed")
+
+
+def observe(engine: Engine, task_states: TaskStates | None = None) -> dict[str, Any]:
+    """Return which clusters have live jobs; take a step with those jobs that nobody drives any more.
+
+    Args:
+        engine: the engine.
+        task_states: asks Airflow; a job without a driver whose task has ended, or is gone, is stopped.
+    """
     reports = engine.jobs(live=True)
     stale = [report for report in reports if _is_stale(engine, report)]
+    orphans = [report for report in stale if task_states is not None and _is_orphan(engine, report, task_states)]
+    for report in orphans:
+        engine.request_stop(report.id, by="Optimus, since its task is gone")
     for report in stale:
         log.warning('Job "%s" has had no driver since %s: one step with it', report.title, report.stepped_at)
         engine.step(report.id)
@@ -35,6 +49,30 @@ def observe(engine: Engine) -> dict[str, Any]:
         states[report.phase] = states.get(report.phase, 0) + 1
     clusters = sorted({report.cluster for report in reports} | {engine.settings.cluster})
     return {"clusters": clusters, "jobs": states, "without_driver": [report.title for report in stale]}
+
+
+def _is_orphan(engine: Engine, report: JobReport, task_states: TaskStates) -> bool:
+    """Say whether Airflow knows that the job's task has ended or is gone; in doubt it has not."""
+    with engine.store.transaction() as tx:
+        row = tx.peek_job(report.id)
+    if row is None or row.task_id is None or row.deployment != engine.settings.deployment:
+        return False
+    map_index = -1 if row.map_index is None else row.map_index
+    try:
+        states = task_states(str(row.dag_id), str(row.run_id), row.task_id, map_index)
+    except Exception:
+        log.warning('Airflow does not say how the task of job "%s" is', report.title, exc_info=True)
+        return False
+    return all(state in _ENDED for state in states)
+
+
+def _ask_airflow(dag_id: str, run_id: str, task_id: str, map_index: int) -> list[str | None]:
+    """Return the state of a task instance, nothing if there is none. Works inside a task only."""
+    from airflow.sdk import get_current_context
+
+    ti: Any = get_current_context()["ti"]
+    found = ti.get_task_states(dag_id=dag_id, task_ids=[task_id], run_ids=[run_id], map_index=map_index)
+    return list(found.get(run_id, {}).values())
 
 
 def _is_stale(engine: Engine, report: JobReport) -> bool:
@@ -139,7 +177,7 @@ def build() -> DAG:
 
         @task(task_id="observe")
         def observe_() -> dict[str, Any]:
-            return observe(settings.engine())
+            return observe(settings.engine(), _ask_airflow)
 
         @task(task_id="refit")
         def refit_(seen: dict[str, Any]) -> list[dict[str, Any]]:

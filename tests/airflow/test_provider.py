@@ -34,7 +34,19 @@ def test_each_setting_has_type_default_and_reason():
     assert set(options) == set(Settings.options())
     for option in options.values():
         assert option["type"] in ("string", "integer", "float", "boolean")
-        assert len(option["description"].splitlines()) >= 2
+        assert len(option["description"].splitlines()) >= 3
+        assert f"Type: {option['type']}." in option["description"]
+
+
+def test_airflows_command_shows_each_setting():
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "airflow", "config", "list", "--section", "optimus", "--include-descriptions"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for key in Settings.options():
+        assert f"{key} = " in shown
+    assert "Type: float. Default: 600." in shown
 
 
 def test_airflows_configuration_is_taken(home, monkeypatch):

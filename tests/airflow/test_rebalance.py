@@ -67,6 +67,25 @@ def test_jobs_without_driver_are_driven(engine, monkeypatch):
     assert engine.job_by_id(job_id).phase in ("starting", "running")
 
 
+@pytest.mark.parametrize(
+    ("states", "phase"),
+    [(["failed"], "stopping"), ([], "stopping"), (["deferred"], "running"), ([None], "running"), (None, "running")],
+)
+def test_a_job_whose_task_is_gone_is_stopped(engine, monkeypatch, states, phase):
+    job_id = submit(engine)
+    monkeypatch.setattr(rebalance, "_is_stale", lambda *_: True)
+
+    def ask(*task):
+        assert task == ("digits", "run1", "train", -1)
+        if states is None:
+            raise RuntimeError("Airflow can't be reached")
+        return states
+
+    rebalance.observe(engine, ask)
+    state = engine.job_by_id(job_id).state
+    assert state in ((phase, "stopped") if phase == "stopping" else (phase,))
+
+
 def test_at_most_200_have_a_name_of_their_own():
     groups = rebalance.grouped([{"job": f"j{n}"} for n in range(205)])
     assert len(groups) == 201
