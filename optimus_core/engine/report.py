@@ -18,6 +18,9 @@ class JobReport:
     title: str
     cluster: str
     dag_id: str | None
+    run_id: str | None
+    task_id: str | None
+    map_index: int | None
     state: str
     phase: str
     attempt: int
@@ -60,6 +63,9 @@ def job_report(tx: Transaction, row: JobRow) -> JobReport:
         title=row.title,
         cluster=row.cluster,
         dag_id=row.dag_id,
+        run_id=row.run_id,
+        task_id=row.task_id,
+        map_index=row.map_index,
         state=row.state,
         phase=phase_of(row, generations),
         attempt=row.attempt,

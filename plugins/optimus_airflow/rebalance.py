@@ -11,6 +11,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from optimus_airflow.reaper import reap
+
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
@@ -26,56 +28,31 @@ MOST_NAMED = 200
 """So many changed jobs get a task instance of their own; the rest share one."""
 
 
+LIVE = ("queued", "running", "paused", "stopping")
 _ENDED = ("success", "failed", "skipped", "upstream_failed", "removed")
 
 
-def observe(engine: Engine, task_states: TaskStates | None = None) -> dict[str, Any]:
-    """Return which clusters have live jobs; take a step with those jobs that nobody drives any more.
-
-    Args:
-        engine: the engine.
-        task_states: asks Airflow; a job without a driver whose task has ended, or is gone, is stopped.
-    """
+def observe(engine: Engine) -> dict[str, Any]:
+    """Return which clusters have live jobs; look after those that nobody drives any more, and after what is left."""
     reports = engine.jobs(live=True)
-    stale = [report for report in reports if _is_stale(engine, report)]
-    orphans = [report for report in stale if task_states is not None and _is_orphan(engine, report, task_states)]
-    for report in orphans:
-        engine.request_stop(report.id, by="Optimus, since its task is gone")
-    for report in stale:
-        log.warning('Job "%s" has had no driver since %s: one step with it', report.title, report.stepped_at)
-        engine.step(report.id)
+    forsaken = [report for report in reports if _is_forsaken(engine, report)]
+    reaped = reap(engine, forsaken)
+    clusters = sorted({report.cluster for report in reports} | {engine.settings.cluster})
+    for cluster in clusters:
+        for name, step in engine.upkeep(cluster).items():
+            log.warning('Job "%s" has no driver: one step with it (%s)', name, step.phase)
     states: dict[str, int] = {}
     for report in reports:
         states[report.phase] = states.get(report.phase, 0) + 1
-    clusters = sorted({report.cluster for report in reports} | {engine.settings.cluster})
-    return {"clusters": clusters, "jobs": states, "without_driver": [report.title for report in stale]}
+    return {
+        "clusters": clusters,
+        "jobs": states,
+        "without_driver": [report.title for report in forsaken],
+        "reaped": [report.title for report in reaped],
+    }
 
 
-def _is_orphan(engine: Engine, report: JobReport, task_states: TaskStates) -> bool:
-    """Say whether Airflow knows that the job's task has ended or is gone; in doubt it has not."""
-    with engine.store.transaction() as tx:
-        row = tx.peek_job(report.id)
-    if row is None or row.task_id is None or row.deployment != engine.settings.deployment:
-        return False
-    map_index = -1 if row.map_index is None else row.map_index
-    try:
-        states = task_states(str(row.dag_id), str(row.run_id), row.task_id, map_index)
-    except Exception:
-        log.warning('Airflow does not say how the task of job "%s" is', report.title, exc_info=True)
-        return False
-    return all(state in _ENDED for state in states)
-
-
-def _ask_airflow(dag_id: str, run_id: str, task_id: str, map_index: int) -> list[str | None]:
-    """Return the state of a task instance, nothing if there is none. Works inside a task only."""
-    from airflow.sdk import get_current_context
-
-    ti: Any = get_current_context()["ti"]
-    found = ti.get_task_states(dag_id=dag_id, task_ids=[task_id], run_ids=[run_id], map_index=map_index)
-    return list(found.get(run_id, {}).values())
-
-
-def _is_stale(engine: Engine, report: JobReport) -> bool:
+def _is_forsaken(engine: Engine, report: JobReport) -> bool:
     seen = datetime.fromisoformat(report.stepped_at or report.created_at)
     return datetime.now(UTC) - seen > timedelta(seconds=engine.settings.heartbeat_stale_seconds)
 
@@ -98,20 +75,39 @@ def refit(engine: Engine, clusters: list[str]) -> list[dict[str, Any]]:
 
 
 def plan(engine: Engine, clusters: list[str]) -> list[list[dict[str, Any]]]:
-    """Plan each cluster; return the changes, in groups of which each gets a task instance."""
-    changes = []
+    """Plan each cluster; return the changes, in groups of which each gets a task instance.
+
+    With them come the changes of the rounds that events have caused since the last beat, so that all can be seen.
+    """
+    changes = {change["job_id"]: change for change in _recent(engine)}
     for cluster in clusters:
         done = engine.round(cluster)
         if done is None:
             log.info("Cluster %s is being planned by somebody else, or can't be asked", cluster)
             continue
-        newest = {change.job_id: change for change in done.changes}
-        changes += [
-            {"job_id": c.job_id, "job": c.title, "generation": c.generation, "why": _sentence(c.reason)}
-            for c in newest.values()
+        for c in done.changes:
+            changes[c.job_id] = _change(c.job_id, c.title, c.generation, c.reason)
+    return grouped([changes[job_id] for job_id in sorted(changes)])
+
+
+def _recent(engine: Engine) -> list[dict[str, Any]]:
+    """Return the newest change of each live job that has been changed within one interval."""
+    interval = timedelta(seconds=engine.settings.interval_seconds)
+    with engine.store.transaction() as tx:
+        newest = [(row, max(tx.generations(row.id), key=_number, default=None)) for row in tx.jobs(states=LIVE)]
+        return [
+            _change(row.id, row.title, generation.number, generation.reason)
+            for row, generation in newest
+            if generation is not None and generation.state != "superseded" and tx.now - generation.wanted_at < interval
         ]
-    changes.sort(key=lambda change: change["job_id"])
-    return grouped(changes)
+
+
+def _number(generation: Any) -> int:
+    return generation.number
+
+
+def _change(job_id: int, title: str, generation: int, reason: dict[str, Any]) -> dict[str, Any]:
+    return {"job_id": job_id, "job": title, "generation": generation, "why": _sentence(reason)}
 
 
 def _sentence(reason: dict[str, Any]) -> str:

@@ -57,7 +57,19 @@ def test_the_beat(engine):
     assert seen["without_driver"] == []
     assert [row["job"] for row in rebalance.refit(engine, seen["clusters"])] == ["digits.train"]
     engine.step(job_id)
-    assert rebalance.plan(engine, seen["clusters"]) == []
+    ((change,),) = rebalance.plan(engine, seen["clusters"])
+    assert change["job"] == "digits.train"
+    assert change["why"].startswith("Starts")
+    assert rebalance.resize(engine, change)["outcome"] == "already"
+
+
+def test_what_was_changed_long_ago_is_no_news(home, monkeypatch):
+    from optimus_airflow import settings
+
+    monkeypatch.setenv("AIRFLOW__OPTIMUS__INTERVAL_SECONDS", "0.01")
+    engine = settings.engine()
+    engine.step(submit(engine))
+    assert rebalance.plan(engine, ["local"]) == []
 
 
 def test_jobs_without_driver_are_driven(engine, monkeypatch):
