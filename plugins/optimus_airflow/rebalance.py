@@ -11,8 +11,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from optimus_airflow.reaper import reap
-
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
@@ -32,27 +30,53 @@ LIVE = ("queued", "running", "paused", "stopping")
 _ENDED = ("success", "failed", "skipped", "upstream_failed", "removed")
 
 
-def observe(engine: Engine) -> dict[str, Any]:
-    """Return which clusters have live jobs; look after those that nobody drives any more, and after what is left."""
+def observe(engine: Engine, task_states: TaskStates | None = None) -> dict[str, Any]:
+    """Return which clusters have live jobs; take a step with those jobs that nobody drives any more.
+
+    Args:
+        engine: the engine.
+        task_states: asks Airflow; a job without a driver whose task has ended, or is gone, is stopped.
+    """
     reports = engine.jobs(live=True)
-    forsaken = [report for report in reports if _is_forsaken(engine, report)]
-    reaped = reap(engine, forsaken)
+    stale = [report for report in reports if _is_stale(engine, report)]
+    orphans = [report for report in stale if task_states is not None and _is_orphan(engine, report, task_states)]
+    for report in orphans:
+        engine.request_stop(report.id, by="Optimus, since its task is gone")
     clusters = sorted({report.cluster for report in reports} | {engine.settings.cluster})
     for cluster in clusters:
         for name, step in engine.upkeep(cluster).items():
-            log.warning('Job "%s" has no driver: one step with it (%s)', name, step.phase)
+            log.warning('Job "%s" has had no driver: one step with it (%s)', name, step.phase)
     states: dict[str, int] = {}
     for report in reports:
         states[report.phase] = states.get(report.phase, 0) + 1
-    return {
-        "clusters": clusters,
-        "jobs": states,
-        "without_driver": [report.title for report in forsaken],
-        "reaped": [report.title for report in reaped],
-    }
+    return {"clusters": clusters, "jobs": states, "without_driver": [report.title for report in stale]}
 
 
-def _is_forsaken(engine: Engine, report: JobReport) -> bool:
+def _is_orphan(engine: Engine, report: JobReport, task_states: TaskStates) -> bool:
+    """Say whether Airflow knows that the job's task has ended or is gone; in doubt it has not."""
+    with engine.store.transaction() as tx:
+        row = tx.peek_job(report.id)
+    if row is None or row.task_id is None or row.deployment != engine.settings.deployment:
+        return False
+    map_index = -1 if row.map_index is None else row.map_index
+    try:
+        states = task_states(str(row.dag_id), str(row.run_id), row.task_id, map_index)
+    except Exception:
+        log.warning('Airflow does not say how the task of job "%s" is', report.title, exc_info=True)
+        return False
+    return all(state in _ENDED for state in states)
+
+
+def _ask_airflow(dag_id: str, run_id: str, task_id: str, map_index: int) -> list[str | None]:
+    """Return the state of a task instance, nothing if there is none. Works inside a task only."""
+    from airflow.sdk import get_current_context
+
+    ti: Any = get_current_context()["ti"]
+    found = ti.get_task_states(dag_id=dag_id, task_ids=[task_id], run_ids=[run_id], map_index=map_index)
+    return list(found.get(run_id, {}).values())
+
+
+def _is_stale(engine: Engine, report: JobReport) -> bool:
     seen = datetime.fromisoformat(report.stepped_at or report.created_at)
     return datetime.now(UTC) - seen > timedelta(seconds=engine.settings.heartbeat_stale_seconds)
 

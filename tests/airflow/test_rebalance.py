@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -72,9 +73,13 @@ def test_what_was_changed_long_ago_is_no_news(home, monkeypatch):
     assert rebalance.plan(engine, ["local"]) == []
 
 
-def test_jobs_without_driver_are_driven(engine, monkeypatch):
+def test_jobs_without_driver_are_driven(home, monkeypatch):
+    from optimus_airflow import settings
+
+    monkeypatch.setenv("AIRFLOW__OPTIMUS__HEARTBEAT_STALE_SECONDS", "0.01")
+    engine = settings.engine()
     job_id = submit(engine)
-    monkeypatch.setattr(rebalance, "_is_stale", lambda *_: True)
+    time.sleep(0.1)
     assert rebalance.observe(engine)["without_driver"] == ["digits.train"]
     assert engine.job_by_id(job_id).phase in ("starting", "running")
 
