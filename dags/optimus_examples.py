@@ -42,13 +42,13 @@ with DAG(
 ):
     OptimusTrainingOperator(
         task_id="train_digits",
-        command=[*TRAIN_PS, "--steps", "900", "--read-ms", "3"],
+        command=[*TRAIN_PS, "--steps", "900", "--read-ms", "5"],
         working_dir=EXAMPLES,
         strategy=ParameterServer(sync=True),
         workers=Replicas(**SMALL, min=1, max=4),
         servers=Replicas(**SMALL, min=1, max=2),
         batch_size=64,
-        stop=Converged(0.02),
+        stop=Converged(0.01),
     )
 
     asynchronous = OptimusTrainingOperator(
@@ -64,7 +64,7 @@ with DAG(
 
     all_reduce = OptimusTrainingOperator(
         task_id="train_allreduce",
-        command=[*TRAIN_ALLREDUCE, "--epochs", "20", "--read-ms", "2"],
+        command=[*TRAIN_ALLREDUCE, "--epochs", "20", "--read-ms", "3"],
         working_dir=EXAMPLES,
         strategy=AllReduce(),
         workers=Replicas(**SMALL, min=1, max=4),

@@ -34,6 +34,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     notes.touch()
     found = load_real_airflow().RealAirflow(home, extra={"AIRFLOW_VAR_NOTES": str(notes)})
     shutil.copy(HERE / "dags.py", found.dags / "e2e.py")
+    shutil.copy(HERE.parents[1] / "dags" / "optimus_rebalance.py", found.dags)
     found.notes = notes
     try:
         found.start()

@@ -33,8 +33,9 @@ def starts(airflow: Any, dag_id: str) -> int:
 
 
 def run_until_training(airflow: Any, dag_id: str, replicas: int) -> str:
+    before = starts(airflow, dag_id)
     run_id = airflow.trigger(dag_id)
-    wait_for(lambda: len(processes(dag_id)) == replicas and starts(airflow, dag_id) >= replicas, 60, "it trains")
+    wait_for(lambda: len(processes(dag_id)) == replicas == starts(airflow, dag_id) - before, 60, "it trains")
     airflow.await_task(dag_id, run_id, "train", "deferred")
     return run_id
 
@@ -58,14 +59,29 @@ def test_marked_failed_its_processes_are_gone_within_seconds(airflow):
     assert airflow.task("long", run_id, "train")["state"] == "failed"
 
 
+def test_the_rebalance_dag_shows_who_was_changed_and_why(airflow):
+    run_id = run_until_training(airflow, "again", 1)
+    beat = airflow.trigger("optimus_rebalance")
+    airflow.await_task("optimus_rebalance", beat, "report", "success", "failed", seconds=60)
+    instances = airflow.call("GET", f"/dags/optimus_rebalance/dagRuns/{beat}/taskInstances")["task_instances"]
+    named = {i["rendered_map_index"]: i["state"] for i in instances if i["task_id"] == "resize"}
+    assert named["again.train"] == "success"
+    (change,) = [c for c in airflow.xcom("optimus_rebalance", beat, "report")["changes"] if c["job"] == "again.train"]
+    assert change["outcome"] == "already"
+    assert change["why"].startswith("Starts")
+    airflow.mark("again", run_id, "train", "failed")
+    wait_for(lambda: not processes("again"), 15, "the processes are gone")
+
+
 def test_cleared_it_runs_anew_once_and_the_old_is_gone(airflow):
+    before = starts(airflow, "again")
     run_id = run_until_training(airflow, "again", 1)
     old = processes("again")
     airflow.clear("again", run_id, "train")
     wait_for(lambda: processes("again") and not processes("again") & old, 40, "a new process is there, the old gone")
     time.sleep(8)  # the old trigger's kill comes after the new try, and must not hit it
     assert len(processes("again")) == 1
-    assert starts(airflow, "again") == 2
+    assert starts(airflow, "again") == before + 2
     assert airflow.task("again", run_id, "train")["state"] == "deferred"
     airflow.mark("again", run_id, "train", "failed")
     wait_for(lambda: not processes("again"), 15, "the processes are gone")
