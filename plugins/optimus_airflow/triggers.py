@@ -82,11 +82,15 @@ class OptimusJobTrigger(BaseTrigger):
 
     def _step(self, engine: Engine) -> tuple[float, dict[str, Any] | None]:
         from optimus_airflow.driving import event_of
+        from optimus_core.errors import UnknownJob
 
         step = engine.step(self.job_id)
         if not step.final:
             return max(step.look_again, 0.05), None
-        report = engine.job_by_id(self.job_id)
+        try:
+            report = engine.job_by_id(self.job_id)
+        except UnknownJob as error:
+            return 0.0, {"title": str(self.job_id), "state": "failed", "reason": f"Its row was deleted: {error}."}
         if not report.final or report.attempt != self.attempt:
             return engine.settings.poll_seconds, None  # a later try owns it; this trigger is about to be ended
         return 0.0, event_of(engine, report)

@@ -105,3 +105,9 @@ async def test_a_trigger_of_an_older_attempt_says_nothing(engine):
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(first(old), 5)
     assert engine.job_by_id(old.job_id).state == "succeeded"
+
+
+async def test_a_job_that_is_deleted_fails_its_task(engine):
+    event = await asyncio.wait_for(first(OptimusJobTrigger(99, "token", 1, ends_task=True)), 20)
+    assert event.payload["state"] == "failed"
+    assert "there is no job with id 99" in event.payload["reason"]
