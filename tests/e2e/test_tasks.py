@@ -32,11 +32,11 @@ def starts(airflow: Any, dag_id: str) -> int:
     return airflow.notes.read_text().split().count(f"OPTIMUS_E2E_MARK_{dag_id}")
 
 
-def run_until_training(airflow: Any, dag_id: str, replicas: int) -> str:
+def run_until_training(airflow: Any, dag_id: str, replicas: int, state: str = "deferred") -> str:
     before = starts(airflow, dag_id)
     run_id = airflow.trigger(dag_id)
     wait_for(lambda: len(processes(dag_id)) == replicas == starts(airflow, dag_id) - before, 60, "it trains")
-    airflow.await_task(dag_id, run_id, "train", "deferred")
+    airflow.await_task(dag_id, run_id, "train", state)
     return run_id
 
 
@@ -57,6 +57,18 @@ def test_marked_failed_its_processes_are_gone_within_seconds(airflow):
     time.sleep(5)
     assert processes("long") == set()
     assert airflow.task("long", run_id, "train")["state"] == "failed"
+
+
+def test_the_end_of_its_time_ends_task_and_job(airflow):
+    run_id = run_until_training(airflow, "timed", 1)
+    airflow.await_task("timed", run_id, "train", "failed", seconds=60)
+    assert processes("timed") == set()
+
+
+def test_in_a_worker_a_kill_ends_the_job_too(airflow):
+    run_id = run_until_training(airflow, "in_worker", 1, state="running")
+    airflow.mark("in_worker", run_id, "train", "failed")
+    wait_for(lambda: not processes("in_worker"), 20, "the processes are gone")
 
 
 def test_the_rebalance_dag_shows_who_was_changed_and_why(airflow):
