@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
 
 if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
+
+PREFIX = "/optimus"
+"""Where Airflow's API server has our pages."""
 
 
 class OptimusJobLink(BaseOperatorLink):
@@ -32,4 +35,4 @@ def job_url(job: str) -> str:
     from airflow.configuration import conf
 
     base = conf.get("api", "base_url", fallback="") or ""
-    return f"{base.rstrip('/')}/plugin/optimus?{urlencode({'job': job})}"
+    return f"{base.rstrip('/')}{PREFIX}/jobs/{quote(job, safe='')}"

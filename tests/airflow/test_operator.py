@@ -239,7 +239,7 @@ def test_links_to_its_job(home, context):
 
     ti = context()["ti"]
     link = OptimusJobLink().get_link(make(), ti_key=ti)
-    assert "/plugin/optimus?job=" in link
+    assert "/optimus/jobs/" in link
     defer(make(LONG), context())
     assert link.endswith(settings.engine().jobs()[0].name)
 

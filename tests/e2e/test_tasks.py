@@ -48,6 +48,10 @@ def test_a_deferred_task_ends_with_its_outcome(airflow):
     assert 2 < outcome["replica_seconds"] < 15
     assert starts(airflow, "short") == 1
     assert processes("short") == set()
+    links = airflow.call("GET", f"/dags/short/dagRuns/{run_id}/taskInstances/train/links")["extra_links"]
+    page = airflow.client.get(links["Optimus job"])
+    assert page.status_code == 200
+    assert "short.train" in page.text
 
 
 def test_marked_failed_its_processes_are_gone_within_seconds(airflow):
