@@ -7,6 +7,7 @@ use, since task processes are forked.
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,10 @@ def read_url(url: str) -> URL:
     """Return the parsed URL, with the driver that Optimus installs where none is named."""
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:  # a port that is no number is a ValueError
+        shown = re.sub(r"//([^:/@]*):.*@", r"//\1:***@", url)
         raise SpecificationError(
-            f'[optimus] database_url is "{url}", which is no database URL. '
+            f'[optimus] database_url is "{shown}", which is no database URL. '
             'Write such as "sqlite:////srv/optimus.db" or "postgresql://user:password@host/optimus".'
         ) from error
     backend = parsed.get_backend_name()
