@@ -176,7 +176,7 @@ def make_job(script: Callable[..., list[str]]) -> Callable[..., TrainingJob]:
     def make(name: str = "digits", workers: tuple[int, int] = (1, 1), cpu: str = "1", **more: Any) -> TrainingJob:
         env = {key: str(more.pop(key)) for key in list(more) if key.isupper()}
         values: dict[str, Any] = {
-            "command": script(),
+            "command": more.get("command") or script(),
             "strategy": AllReduce(),
             "workers": Replicas(cpu=cpu, memory="64Mi", min=workers[0], max=workers[1]),
             "grace_seconds": 5,

@@ -143,7 +143,8 @@ def _keep_progress(
 
 def _measure_restart(tx: Transaction, owner: JobRow, generation: GenerationRow) -> None:
     """A resize cost the time from the stop of the old size to the first step of the new one."""
-    before = tx.generation(owner.id, generation.number - 1)
+    earlier = [g for g in tx.generations(owner.id) if g.number < generation.number and g.state != "superseded"]
+    before = earlier[-1] if earlier else None
     if before is None or before.draining_at is None or (before.cause or {}).get("code") != "resize":
         return
     seconds = (tx.now - before.draining_at).total_seconds()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from math import ceil
 from pathlib import Path
@@ -125,8 +126,20 @@ def runtime_folder(ctx: Context) -> Path:
     """Return a folder that holds ``optimus_train`` and nothing else, to stand first on a replica's path."""
     folder = Path(ctx.settings.home) / "runtime" / __version__
     target = folder / "optimus_train"
-    source = Path(next(iter(optimus_train.__path__)))
     if not target.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        _copy_whole(Path(next(iter(optimus_train.__path__))), target)
     return folder
+
+
+def _copy_whole(source: Path, target: Path) -> None:
+    """Copy a package so that nobody ever sees a part of it, however many copy it at once."""
+    temporary = Path(tempfile.mkdtemp(prefix=".copying-", dir=target.parent.parent))
+    try:
+        shutil.copytree(source, temporary / "copy", ignore=shutil.ignore_patterns("__pycache__"))
+        (temporary / "copy").rename(target)
+    except OSError:
+        if not target.exists():  # else another was faster
+            raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

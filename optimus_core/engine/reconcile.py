@@ -66,6 +66,8 @@ def reconcile(ctx: Context, job_id: int) -> Step:
         view = _look(ctx, job_id)
         if view is None:
             return Step("ended", poll, final=True)
+        if isinstance(view, Step):
+            return view
         collect.collect(ctx, view.job, view.replicas, view.cluster)
         return _act(view)
     except ClusterUnavailable:
@@ -74,19 +76,31 @@ def reconcile(ctx: Context, job_id: int) -> Step:
         return Step("overtaken", poll)
 
 
-def _look(ctx: Context, job_id: int) -> View | None:
+def _look(ctx: Context, job_id: int) -> View | Step | None:
+    """Look at store and cluster of one moment: what changed in the store while the cluster was asked is looked at anew.
+
+    Without that a slow driver would take replicas that another has just started for unwanted or lost.
+    """
     with ctx.store.transaction() as tx:
         job = tx.peek_job(job_id)
         if job is None or job.state in FINAL:
             return None
+        before = _standing(job, tx.generations(job_id))
         tx.touch(job_id)
     cluster = ctx.cluster(job.cluster)
     replicas = cluster.list(job.name)
-    with ctx.store.transaction() as tx:  # after the list: no generation is judged by pods of before its time
+    with ctx.store.transaction() as tx:
         job = tx.peek_job(job_id)
         if job is None or job.state in FINAL:
             return None
-        return View(ctx, cluster, job, tx.generations(job_id), replicas)
+        generations = tx.generations(job_id)
+    if _standing(job, generations) != before:
+        return Step("overtaken", 0.0)
+    return View(ctx, cluster, job, generations, replicas)
+
+
+def _standing(job: JobRow, generations: Sequence[GenerationRow]) -> tuple[object, ...]:
+    return (job.state, job.attempt, job.wanted, [(g.number, g.state) for g in generations])
 
 
 def _act(view: View) -> Step:
@@ -122,6 +136,9 @@ def _stop(view: View) -> Step:
     for generation in view.active("starting", "running"):
         endings.drain(view.ctx, view.job, generation, "stop_requested")
     with view.ctx.store.transaction() as tx:
+        owner = tx.job(view.job.id)
+        if owner is None or (owner.state, owner.attempt) != ("stopping", view.job.attempt):
+            return Step("overtaken", 0.0)  # a new attempt has begun: what it wants is not ours to give up
         for generation in tx.generations(view.job.id):
             if generation.state == "wanted":
                 generation.state, generation.gone_at = "superseded", tx.now

@@ -80,8 +80,8 @@ def _plan_once(ctx: Context, cluster: str, epoch: int, report: RoundReport) -> b
     """Plan and write once; return whether something came meanwhile."""
     with ctx.store.transaction() as tx:
         revision = tx.cluster(cluster).revision
+    attempts = _attempts(ctx, cluster)  # first: a later attempt than the snapshot's must not pass for the same
     snapshot = take(ctx, cluster)
-    attempts = _attempts(ctx, cluster)
     decided = plan(snapshot)
     with ctx.store.transaction() as tx:
         if not tx.holds_lease(cluster, epoch):
@@ -117,7 +117,7 @@ def _record(tx: Transaction, decided: Plan, epoch: int, revision: int, changes: 
 
 def _write(tx: Transaction, cluster: str, decision: Decision, attempts: dict[str, int]) -> Change | None:
     """Write one decision where the job still is what the plan saw; return it if something changed."""
-    row = next(iter(tx.find_jobs(decision.job)), None)
+    row = next((found for found in tx.find_jobs(decision.job) if found.name == decision.job), None)
     row = tx.job(row.id) if row is not None else None
     if row is None or row.state not in PLANNED or row.attempt != attempts.get(row.name):
         return None

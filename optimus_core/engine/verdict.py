@@ -87,6 +87,6 @@ def _describe(replica: Replica) -> dict[str, str | int | float]:
         numbers["exit_code"] = replica.exit_code
     if replica.reason:
         numbers["cluster_reason"] = replica.reason
-    if replica.message:
+    if replica.message and '"optimus"' not in replica.message:  # a script's last report is for programs
         numbers["message"] = replica.message[-500:]
     return numbers

@@ -59,14 +59,14 @@ def test_upgraders_at_once_do_not_disturb_each_other(database_url):
 
 
 def test_check_says_what_to_run_where_no_tables_are(database_url):
-    with pytest.raises(StoreError, match="has no tables of Optimus; this release needs .* Run: optimus db upgrade"):
+    with pytest.raises(StoreError, match=r"has no tables of Optimus; this release needs .* Run: optimus db upgrade"):
         migrate.check(open_database(database_url))
 
 
 def test_check_names_the_version_of_other_tables(store):
     with store.engine.begin() as connection:
         connection.exec_driver_sql("update alembic_version_optimus set version_num = '0000'")
-    with pytest.raises(StoreError, match="is at version 0000; this release needs .* Run: optimus db upgrade"):
+    with pytest.raises(StoreError, match=r"is at version 0000; this release needs .* Run: optimus db upgrade"):
         Store(store.url)
 
 

@@ -132,7 +132,7 @@ def test_a_sqlite_store_refuses_another_host_and_asks_for_postgresql(tmp_path):
     url = f"sqlite:///{tmp_path / 'optimus.db'}"
     Store(url, host="here")
     Store(url, host="here")
-    with pytest.raises(StoreError, match='serves the machine "here"; this is "there".*PostgreSQL'):
+    with pytest.raises(StoreError, match=r'serves the machine "here"; this is "there".*PostgreSQL'):
         Store(url, host="there")
 
 
@@ -232,6 +232,6 @@ def test_a_database_that_is_gone_is_told_from_one_that_refuses(tmp_path, add_job
             add_job(tx, "one")
             add_job(tx, "one")
 
-    with pytest.raises(Exception) as refused:  # noqa: B017
+    with pytest.raises(Exception) as refused:
         add_twice()
     assert not is_unreachable(refused.value)

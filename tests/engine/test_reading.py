@@ -1,0 +1,73 @@
+"""Output becomes points and events, and nothing in it breaks anything."""
+
+from optimus_core.telemetry import BoundedSeries
+
+
+def test_a_loss_that_is_no_number_is_an_event_and_the_job_goes_on(driver, make_job, script):
+    code = """
+        import time, optimus_train
+        for step in range(1, 9):
+            optimus_train.report(step, float("nan") if step == 4 else 1 / step)
+            time.sleep(0.02)
+    """
+    made = driver.submit(make_job(command=script(code, "nan.py")))
+    report = driver.to_end(made.job_id)
+    assert (report.state, report.step, report.loss) == ("succeeded", 8, 1 / 8)
+    (diverged,) = driver.events(made.job_id, "diverged")
+    assert diverged["cause"]["step"] == 4
+    with driver.ctx.store.transaction() as tx:
+        points = BoundedSeries.from_state(tx.series(made.job_id, "loss").state).points()
+    assert [p.step for p in points] == [1, 2, 3, 5, 6, 7, 8]
+
+
+def test_lines_that_tell_nothing_are_counted_and_break_nothing(driver, make_job, script):
+    code = """
+        import os, sys, optimus_train
+        for junk in (
+            b"\\xff\\xfe\\x00loss=\\n", b"{\\"optimus\\": \\"report\\", \\"step\\": \\n", b"loss: inf\\n" * 3,
+            b"x" * 100_000 + b"\\n", b"{\\"optimus\\": 7}\\n", b"step 1e999 loss 1\\n",
+        ):
+            sys.stdout.buffer.write(junk)
+            sys.stdout.flush()
+        optimus_train.report(1, 0.5)
+    """
+    made = driver.submit(make_job(command=script(code, "junk.py")))
+    report = driver.to_end(made.job_id)
+    assert (report.state, report.loss) == ("succeeded", 0.5)
+    with driver.ctx.store.transaction() as tx:
+        (output,) = tx.outputs(made.job_id)
+    assert output.unread > 0
+    assert "\x00" not in output.tail
+
+
+def test_steps_that_come_again_after_a_restart_are_kept_once(driver, make_job):
+    made = driver.submit(make_job(STEPS=25, SAVE_EVERY=10))
+    driver.to_step(made.job_id, 15)
+    driver.cluster.delete(driver.alive(), grace_seconds=0)
+    assert driver.to_end(made.job_id).state == "succeeded"
+    with driver.ctx.store.transaction() as tx:
+        steps = [p.step for p in BoundedSeries.from_state(tx.series(made.job_id, "loss").state).points()]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 25
+
+
+def test_a_script_that_prints_ever_new_names_does_not_fill_the_store(driver, make_job, script):
+    code = """
+        import optimus_train
+        for step in range(1, 60):
+            optimus_train.report(step, 1 / step, **{"metric%d" % step: 1.0})
+    """
+    made = driver.submit(make_job(command=script(code, "names.py")))
+    driver.to_end(made.job_id)
+    with driver.ctx.store.transaction() as tx:
+        names = {row.name for row in tx.all_series(made.job_id)}
+    assert len(names) <= 20
+    assert "loss" in names
+
+
+def test_the_end_of_every_replicas_output_is_kept(driver, make_job, script):
+    code = "import optimus_train; print('I am', optimus_train.rank())"
+    made = driver.submit(make_job(workers=(3, 3), command=script(code, "hello.py")))
+    driver.to_end(made.job_id)
+    tails = sorted(output["tail"] for output in driver.engine.outputs(made.job_id))
+    assert tails == ["I am 0\n", "I am 1\n", "I am 2\n"]
