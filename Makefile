@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup test lint bench
+.PHONY: help setup quickstart test lint bench
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -13,6 +13,9 @@ setup: .venv/.ready  ## make .venv with everything that the project uses
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $@
+
+quickstart: setup  ## a real Airflow, training jobs that grow and shrink, a summary (KEEP=1: leave the UI up)
+	@exec $(BIN)/python scripts/quickstart/main.py
 
 test: setup  ## pass the tests
 	$(BIN)/python -m pytest

@@ -12,7 +12,6 @@ from optimus_core.store import GenerationRow, JobRow
 def result_of(job: JobRow, generations: Sequence[GenerationRow]) -> dict[str, Any]:
     """Return the outcome of a job, JSON-safe, each number with its unit in its name."""
     ran = [g for g in generations if g.starting_at is not None and g.attempt == job.attempt]
-    start = job.started_at or job.queued_at
     return {
         "job": job.name,
         "state": job.state,
@@ -20,9 +19,9 @@ def result_of(job: JobRow, generations: Sequence[GenerationRow]) -> dict[str, An
         "final_loss": job.loss,
         "steps": job.step,
         "epochs": job.epoch,
-        "wall_seconds": _seconds(start, job.ended_at),
+        "wall_seconds": _seconds(job.started_at, job.ended_at),
         "waited_seconds": _seconds(job.queued_at, job.started_at),
-        "replica_seconds": sum((g.servers + g.workers) * _life(g, job.ended_at) for g in ran),
+        "replica_seconds": round(sum((g.servers + g.workers) * _life(g, job.ended_at) for g in ran), 3),
         "resizes": sum((g.cause or {}).get("code") == "resize" for g in ran),
         "sizes": [{"servers": g.servers, "workers": g.workers, "seconds": _life(g, job.ended_at)} for g in ran],
         "checkpoint": job.checkpoint_path,

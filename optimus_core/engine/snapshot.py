@@ -45,12 +45,12 @@ def take(ctx: Context, name: str, *, refit: bool = True) -> Snapshot:
             generations = tx.generations(row.id)
             draining += _draining(row, generations, replicas)
             if row.state in PLANNED and not _occupied_by_an_earlier_attempt(row, generations):
-                views.append(_view(ctx, tx, row, generations, refit))
+                views.append(job_view(ctx, tx, row, generations, refit))
         return Snapshot(
             time=tx.now.timestamp(),
             cluster=name,
             settings=plan_settings(ctx),
-            nodes=[_node(node) for node in nodes],
+            nodes=[node_view(node) for node in nodes],
             jobs=views,
             draining=draining,
         )
@@ -67,7 +67,8 @@ def plan_settings(ctx: Context) -> PlanSettings:
     )
 
 
-def _node(node: NodeInfo) -> Node:
+def node_view(node: NodeInfo) -> Node:
+    """Return a node as a plan sees it."""
     return Node(
         name=node.name,
         allocatable=dict(node.allocatable.clamped()),
@@ -100,7 +101,8 @@ def _draining(row: JobRow, generations: Sequence[GenerationRow], replicas: Seque
     return [Draining(job=row.name, node=node, resources=dict(held)) for node, held in sorted(seen.items())]
 
 
-def _view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[GenerationRow], refit: bool) -> JobView:
+def job_view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[GenerationRow], refit: bool) -> JobView:
+    """Return a job as a plan sees it; with ``refit`` its estimates are made anew."""
     job, present = job_of(row), present_of(row, generations)
     if refit or row.estimate is None:
         row.estimate = estimate(ctx, tx, row).to_dict()

@@ -1,0 +1,70 @@
+"""What the run came to: sizes over time, resizes with their reasons, and the same arrivals at fixed sizes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+
+from optimus_core.cluster.base import NodeInfo
+from optimus_core.engine.engine import Engine
+from optimus_core.engine.report import JobReport
+from optimus_core.engine.snapshot import job_view, node_view
+from optimus_core.reasons import duration
+from optimus_core.scheduling.baselines import equal_sizes
+from optimus_core.scheduling.types import Size, Snapshot
+from optimus_core.simulation import Arrival, Outcome, replay
+
+
+def print_job(console: Console, report: JobReport, history: dict[str, Any]) -> None:
+    """Print a job's sizes over time and each change with its reason."""
+    began = datetime.fromisoformat(report.created_at)
+    result = report.result or {}
+    wall, loss = result.get("wall_seconds"), result.get("final_loss")
+    console.print(
+        f"\n{report.title}: {report.state}, {result.get('steps')} steps"
+        + (f", loss {loss:.3g}" if loss is not None else "")
+        + (f", {duration(wall)} of training" if wall is not None else "")
+        + f", {result.get('resizes', 0)} resizes",
+        markup=False,
+    )
+    for generation in history["generations"]:
+        if generation["starting_at"] is None:
+            continue
+        at = (datetime.fromisoformat(generation["starting_at"]) - began).total_seconds()
+        size = f"{generation['servers']} servers, {generation['workers']} workers"
+        console.print(f"  {at:6.0f} s  {size}  {generation['why']}", markup=False)
+
+
+def measured(reports: list[JobReport]) -> tuple[float, float]:
+    """Return average completion time and makespan in seconds."""
+    spans = [(datetime.fromisoformat(r.created_at), datetime.fromisoformat(r.ended_at)) for r in reports if r.ended_at]
+    average = sum((end - begin).total_seconds() for begin, end in spans) / len(spans)
+    return average, (max(end for _, end in spans) - min(begin for begin, _ in spans)).total_seconds()
+
+
+def arrivals(engine: Engine) -> list[Arrival]:
+    """Return the jobs as they arrived, with the work and the speeds that were seen."""
+    found = []
+    with engine.store.transaction() as tx:
+        for row in tx.jobs(states=("succeeded",)):
+            view = job_view(engine.ctx, tx, row, [], refit=True)
+            found.append(Arrival(view.model_copy(update={"young": False}), float(row.step or 1)))
+    return found
+
+
+def at_fixed_sizes(engine: Engine, nodes: list[NodeInfo]) -> tuple[Size, Outcome]:
+    """Return the best of the fixed equal sizes and what it would have come to."""
+    trace, cluster = arrivals(engine), [node_view(node) for node in nodes]
+
+    def simulate(size: Size) -> Outcome:
+        def decide(snapshot: Snapshot) -> Any:
+            return equal_sizes(snapshot, size)
+
+        return replay(cluster, trace, decide)
+
+    sizes = [Size(servers=1, workers=workers) for workers in range(1, 5)]
+    outcomes = {size.workers: simulate(size) for size in sizes}
+    best = min(sizes, key=lambda size: outcomes[size.workers].average_completion)
+    return best, outcomes[best.workers]
