@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal, cast
@@ -125,7 +126,7 @@ def job_view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[G
         size=Size(servers=present.servers, workers=present.workers) if present is not None else NOTHING,
         placement=_placement(present),
         pinned=Size(**row.pin) if row.pin else None,
-        barred=_barred(ctx, tx, generations),
+        barred=_barred(ctx, tx, job, generations),
         resizable=job.resumable,
         remaining=fit["remaining"],
         speed=fit["speed"],
@@ -162,14 +163,17 @@ def _placement(generation: GenerationRow | None) -> dict[str, Size]:
     return {node: Size(**size) for node, size in placement.items()}
 
 
-def _barred(ctx: Context, tx: Transaction, generations: Sequence[GenerationRow]) -> list[Size]:
-    """Sizes that were tried and did not start are not tried again for a while; never a job's only one."""
+def _barred(ctx: Context, tx: Transaction, job: TrainingJob, generations: Sequence[GenerationRow]) -> list[Size]:
+    """Sizes that were tried and did not start are not tried again for a while, as long as others are left."""
     since = tx.now - timedelta(seconds=ctx.settings.barred_seconds)
     failed = {
         (g.servers, g.workers)
         for g in generations
         if (g.cause or {}).get("code") in ("start_timeout", "refused") and g.gone_at is not None and g.gone_at > since
     }
+    sizes = math.prod(each.max - each.min + 1 for each in (job.workers, job.servers) if each is not None)
+    if len(failed) >= sizes:
+        return []  # its retries and their waits bound what is tried again and again
     return [Size(servers=servers, workers=workers) for servers, workers in sorted(failed)]
 
 

@@ -191,20 +191,20 @@ def test_a_job_that_ends_between_plan_and_step_needs_no_step(driver, make_job):
 
 
 def test_a_plan_for_an_earlier_attempt_is_not_written(driver, make_job, monkeypatch):
-    job = make_job(STEPS=10_000)
-    made = driver.submit(job)
+    made = driver.submit(make_job(workers=(4, 4)))
     real = rounds.take
 
     def take_and_clear(*arguments):
         monkeypatch.setattr(rounds, "take", real)
         snapshot = real(*arguments)
-        submit.submit(driver.ctx, job, Identity.of_name("default", "digits"), 2)
+        submit.submit(driver.ctx, make_job(workers=(1, 1)), Identity.of_name("default", "digits"), 2)
         return snapshot
 
     monkeypatch.setattr(rounds, "take", take_and_clear)
     report = driver.engine.round()
     assert report.plans == 2  # the new attempt was planned by a plan of its own
-    assert [(g["attempt"], g["state"]) for g in driver.generations(made.job_id)] == [(1, "superseded"), (2, "wanted")]
+    sizes = [(g["attempt"], g["workers"]) for g in driver.generations(made.job_id)]
+    assert sizes == [(1, 4), (2, 1)]
 
 
 def test_of_two_rounds_at_once_one_plans(driver, make_job, monkeypatch):

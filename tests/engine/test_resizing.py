@@ -14,6 +14,7 @@ def test_a_resize_goes_on_from_the_checkpoint_and_is_measured(driver, make_job):
     driver.engine.pin("digits", "ann", workers=1)
     driver.to_size(made.job_id, 1)
     driver.to_step(made.job_id, 8)
+    driver.engine.pin("digits", "ann", workers=2)  # superseded at once
     driver.engine.pin("digits", "ann", workers=3)
     driver.to_size(made.job_id, 3)
     driver.drive(made.job_id, to=lambda: driver.events(made.job_id, "resized"))
