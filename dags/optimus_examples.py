@@ -53,7 +53,7 @@ with DAG(
 
     asynchronous = OptimusTrainingOperator(
         task_id="train_async",
-        command=[*TRAIN_PS, "--mode", "async", "--steps", "500", "--read-ms", "3"],
+        command=[*TRAIN_PS, "--mode", "async", "--steps", "900", "--read-ms", "6"],
         working_dir=EXAMPLES,
         strategy=ParameterServer(sync=False),
         workers=Replicas(**SMALL, min=1, max=3),
@@ -76,11 +76,11 @@ with DAG(
         task_id="train_widths",
         working_dir=EXAMPLES,
         strategy=ParameterServer(sync=True),
-        workers=Replicas(**SMALL, min=1, max=2),
+        workers=Replicas(**SMALL, min=1, max=4),
         servers=Replicas(**SMALL, min=1, max=1),
         batch_size=64,
     ).expand(
-        command=[[*TRAIN_PS, "--steps", "300", "--read-ms", "2", "--hidden", hidden] for hidden in ("32", "128")],
+        command=[[*TRAIN_PS, "--steps", "400", "--read-ms", "5", "--hidden", hidden] for hidden in ("32", "128")],
     )
 
     OptimusJobSensor(task_id="half_of_digits", job_task_id="train_digits", until=Progress(0.5), timeout=1200)

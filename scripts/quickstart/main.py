@@ -20,9 +20,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from checks import most_asked_for, steps_lost
 from real_airflow import Airflow
-from summary import at_fixed_sizes, measured, print_job
+from summary import measured, print_job, simulated
 from view import View
 
+from optimus_core.cluster.base import NodeInfo
 from optimus_core.engine.engine import Engine
 from optimus_core.reasons import duration
 from optimus_core.settings import Settings
@@ -134,14 +135,17 @@ def _summarise(console: Console, engine: Engine, airflow: Airflow, run: str, sta
     return succeeded and not problems
 
 
-def _compare(console: Console, engine: Engine, nodes: list) -> None:
-    average, makespan = measured(engine.jobs())
-    size, fixed = at_fixed_sizes(engine, nodes)
-    console.print(f"Optimus, measured: average completion {duration(average)}, makespan {duration(makespan)}")
-    console.print(
-        f"fixed equal sizes, simulated with the speeds seen (the best: {size.workers} workers, {size.servers} server): "
-        f"average completion {duration(fixed.average_completion)}, makespan {duration(fixed.makespan)}"
-    )
+def _compare(console: Console, engine: Engine, nodes: list[NodeInfo]) -> None:
+    """Print average completion time and makespan: measured, and in simulation with the speeds that were seen."""
+    ours, size, fixed = simulated(engine, nodes)
+    rows = [
+        ("Optimus, measured", *measured(engine.jobs())),
+        ("Optimus, simulated", ours.average_completion, ours.makespan),
+        (f"fixed equal sizes, simulated ({size.workers} workers each)", fixed.average_completion, fixed.makespan),
+    ]
+    for what, average, makespan in rows:
+        console.print(f"{what:46} average completion {duration(average):>11}, makespan {duration(makespan):>11}")
+    console.print("(simulated: the same arrivals with the speeds that were seen; the fixed size is the best of 1 to 4)")
 
 
 def _stop_jobs(settings: Settings) -> None:

@@ -10,10 +10,10 @@ from rich.console import Console
 from optimus_core.cluster.base import NodeInfo
 from optimus_core.engine.engine import Engine
 from optimus_core.engine.report import JobReport
-from optimus_core.engine.snapshot import job_view, node_view
+from optimus_core.engine.snapshot import job_view, node_view, plan_settings
 from optimus_core.reasons import duration
 from optimus_core.scheduling.baselines import equal_sizes
-from optimus_core.scheduling.types import Size, Snapshot
+from optimus_core.scheduling.types import Plan, Size, Snapshot
 from optimus_core.simulation import Arrival, Outcome, replay
 
 
@@ -54,17 +54,18 @@ def arrivals(engine: Engine) -> list[Arrival]:
     return found
 
 
-def at_fixed_sizes(engine: Engine, nodes: list[NodeInfo]) -> tuple[Size, Outcome]:
-    """Return the best of the fixed equal sizes and what it would have come to."""
+def simulated(engine: Engine, nodes: list[NodeInfo]) -> tuple[Outcome, Size, Outcome]:
+    """Return what the same arrivals come to in simulation: with Optimus, and at the best fixed equal size."""
     trace, cluster = arrivals(engine), [node_view(node) for node in nodes]
 
-    def simulate(size: Size) -> Outcome:
-        def decide(snapshot: Snapshot) -> Any:
+    def at(size: Size) -> Outcome:
+        def decide(snapshot: Snapshot) -> Plan:
             return equal_sizes(snapshot, size)
 
-        return replay(cluster, trace, decide)
+        return replay(cluster, trace, decide, settings)
 
+    settings = plan_settings(engine.ctx)
     sizes = [Size(servers=1, workers=workers) for workers in range(1, 5)]
-    outcomes = {size.workers: simulate(size) for size in sizes}
+    outcomes = {size.workers: at(size) for size in sizes}
     best = min(sizes, key=lambda size: outcomes[size.workers].average_completion)
-    return best, outcomes[best.workers]
+    return replay(cluster, trace, settings=settings), best, outcomes[best.workers]
