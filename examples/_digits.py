@@ -45,10 +45,12 @@ class Model:
 
     def initial(self) -> np.ndarray:
         draw = np.random.default_rng(1)
-        return np.concatenate([
-            draw.normal(0, shape[0] ** -0.5, shape).ravel() if len(shape) == 2 else np.zeros(shape)
-            for shape in self.shapes
-        ])
+        return np.concatenate(
+            [
+                draw.normal(0, shape[0] ** -0.5, shape).ravel() if len(shape) == 2 else np.zeros(shape)
+                for shape in self.shapes
+            ]
+        )
 
     def loss_and_gradient(self, parameters: np.ndarray, data: Data) -> tuple[float, np.ndarray]:
         """Summed over the samples, so that sums of several workers add up; of no samples both are 0."""

@@ -13,8 +13,9 @@ import optimus_train
 class Gloo:
     def __init__(self, patience: float, timeout: float) -> None:
         if importlib.util.find_spec("torch") is None:
-            raise SystemExit("--backend gloo needs PyTorch, which is missing: pip install torch, "
-                             "or use --backend ring.")
+            raise SystemExit(
+                "--backend gloo needs PyTorch, which is missing: pip install torch, or use --backend ring."
+            )
         os.environ.setdefault("USE_LIBUV", "0")  # some builds, such as Debian's, have no libuv
         import torch
 
@@ -24,8 +25,11 @@ class Gloo:
             place = place._replace(port=29500)  # by hand, alone: any port does
         try:
             torch.distributed.init_process_group(
-                "gloo", init_method=f"tcp://{place}", rank=optimus_train.rank(),
-                world_size=optimus_train.workers(), timeout=datetime.timedelta(seconds=timeout),
+                "gloo",
+                init_method=f"tcp://{place}",
+                rank=optimus_train.rank(),
+                world_size=optimus_train.workers(),
+                timeout=datetime.timedelta(seconds=timeout),
             )
         except RuntimeError as error:
             raise PeerLost(f"gloo could not connect the workers: {error}") from error

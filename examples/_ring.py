@@ -52,7 +52,7 @@ class Ring:
         if not readable and not writable:
             raise TimeoutError(f"nothing moved for {self.timeout:g} s")
         if writable:
-            out = out[after.send(out):]
+            out = out[after.send(out) :]
         if readable:
             got = before.recv_into(rest)
             if not got:

@@ -16,23 +16,33 @@ BATCH = 64  # samples in a step, if Optimus does not say
 
 def flags(description: str) -> argparse.ArgumentParser:
     """The flags that every example has."""
-    parser = argparse.ArgumentParser(description=description,
-                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--steps", type=int, default=600, help="train for so many steps of the job")
     parser.add_argument("--epochs", type=float, help="train for so many passes over the data instead")
     parser.add_argument("--lr", type=float, default=0.05, help="learning rate")
     parser.add_argument("--momentum", type=float, default=0.9, help="of the gradient descent")
     parser.add_argument("--hidden", type=int, default=64, help="width of the hidden layer")
-    parser.add_argument("--read-ms", type=float, default=2.0,
-                        help="wait so many milliseconds for each sample, as if it came from remote storage: "
-                             "the wait, not the arithmetic, is what more workers share")
+    parser.add_argument(
+        "--read-ms",
+        type=float,
+        default=2.0,
+        help="wait so many milliseconds for each sample, as if it came from remote storage: "
+        "the wait, not the arithmetic, is what more workers share",
+    )
     parser.add_argument("--report-every", type=int, default=5, metavar="STEPS", help="how often to report")
-    parser.add_argument("--checkpoint-every", type=int, default=100, metavar="STEPS",
-                        help="how often rank 0 saves a checkpoint; it also does when training ends or is stopped")
-    parser.add_argument("--connect-seconds", type=float, default=30.0,
-                        help="how long to wait for the other replicas at the start")
-    parser.add_argument("--timeout", type=float, default=120.0,
-                        help="give up a replica that is silent for so many seconds")
+    parser.add_argument(
+        "--checkpoint-every",
+        type=int,
+        default=100,
+        metavar="STEPS",
+        help="how often rank 0 saves a checkpoint; it also does when training ends or is stopped",
+    )
+    parser.add_argument(
+        "--connect-seconds", type=float, default=30.0, help="how long to wait for the other replicas at the start"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=120.0, help="give up a replica that is silent for so many seconds"
+    )
     return parser
 
 
@@ -57,8 +67,10 @@ class Training:
         with np.load(path / "state.npz") as state:
             parameters, velocity = state["parameters"], state["velocity"]
         if len(parameters) != self.model.size:
-            raise SystemExit(f"{path} has {len(parameters)} parameters, this model {self.model.size}: "
-                             "use the same --hidden, or another checkpoint folder.")
+            raise SystemExit(
+                f"{path} has {len(parameters)} parameters, this model {self.model.size}: "
+                "use the same --hidden, or another checkpoint folder."
+            )
         return optimus_train.checkpoint_step(path), parameters, velocity
 
     def begin(self, step: int) -> None:

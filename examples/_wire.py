@@ -69,8 +69,12 @@ class Link:
 
 def identity() -> dict[str, Any]:
     """What both ends must agree on, so that replicas of two generations never train together."""
-    return {"job": optimus_train.job(), "attempt": optimus_train.attempt(),
-            "generation": optimus_train.generation(), "workers": optimus_train.workers()}
+    return {
+        "job": optimus_train.job(),
+        "attempt": optimus_train.attempt(),
+        "generation": optimus_train.generation(),
+        "workers": optimus_train.workers(),
+    }
 
 
 def stopped_within(seconds: float) -> bool:

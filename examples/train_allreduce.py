@@ -37,11 +37,10 @@ def share_start(training: Training, group: "Ring | Gloo") -> tuple[int, np.ndarr
         step, parameters, velocity = training.restore()
         start[:] = np.concatenate([[step], parameters, velocity])
     start = group.sum(start)
-    return int(start[0]), start[1:1 + size], start[1 + size:]
+    return int(start[0]), start[1 : 1 + size], start[1 + size :]
 
 
-def train(training: Training, group: "Ring | Gloo", done: int, parameters: np.ndarray,
-          velocity: np.ndarray) -> None:
+def train(training: Training, group: "Ring | Gloo", done: int, parameters: np.ndarray, velocity: np.ndarray) -> None:
     """Steps until there are enough, or someone was asked to stop; then the last checkpoint."""
     args = training.args
     for step, _, samples in training.batches(done):
@@ -65,8 +64,12 @@ def train(training: Training, group: "Ring | Gloo", done: int, parameters: np.nd
 
 def main() -> None:
     parser = flags("Trains a digit reader with all-reduce.")
-    parser.add_argument("--backend", choices=["ring", "gloo"], default="ring",
-                        help="who adds the gradients up: our own ring of sockets, or PyTorch's gloo")
+    parser.add_argument(
+        "--backend",
+        choices=["ring", "gloo"],
+        default="ring",
+        help="who adds the gradients up: our own ring of sockets, or PyTorch's gloo",
+    )
     work(parser.parse_args())
 
 

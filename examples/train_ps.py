@@ -121,8 +121,9 @@ def _server_addresses(args: argparse.Namespace) -> list[tuple[str, int]]:
     if optimus_train.servers():
         return optimus_train.server_addresses()
     if optimus_train.workers() > 1:
-        raise SystemExit("OPTIMUS_SERVERS is 0: this script needs a parameter server. Ask for one, "
-                         "or run train_allreduce.py.")
+        raise SystemExit(
+            "OPTIMUS_SERVERS is 0: this script needs a parameter server. Ask for one, or run train_allreduce.py."
+        )
     server = Server(args.mode == "sync", 1, args.lr, args.momentum)
     listener = listen()
     threading.Thread(target=server.serve, args=(listener, args.connect_seconds), daemon=True).start()
@@ -131,10 +132,14 @@ def _server_addresses(args: argparse.Namespace) -> list[tuple[str, int]]:
 
 def main() -> int | None:
     parser = flags("Trains a digit reader with parameter servers.")
-    parser.add_argument("--mode", choices=["sync", "async"], default="sync",
-                        help="sync: a step waits for all workers, which share one batch; async: each "
-                             f"worker's batch (OPTIMUS_BATCH_SIZE samples, else {BATCH}) is a step of its own, "
-                             f"and unless given --lr is {ASYNC['lr']:g} and --momentum {ASYNC['momentum']:g}")
+    parser.add_argument(
+        "--mode",
+        choices=["sync", "async"],
+        default="sync",
+        help="sync: a step waits for all workers, which share one batch; async: each "
+        f"worker's batch (OPTIMUS_BATCH_SIZE samples, else {BATCH}) is a step of its own, "
+        f"and unless given --lr is {ASYNC['lr']:g} and --momentum {ASYNC['momentum']:g}",
+    )
     if parser.parse_known_args()[0].mode == "async":
         parser.set_defaults(**ASYNC)
     args = parser.parse_args()

@@ -40,8 +40,7 @@ def checkpoint(step: int, keep: int = 2) -> Iterator[Path]:
     """
     step = operator.index(step)
     if step < 0 or keep < 1:
-        raise ValueError("checkpoint(step=%d, keep=%d): step must be at least 0 and keep at least 1."
-                         % (step, keep))
+        raise ValueError("checkpoint(step=%d, keep=%d): step must be at least 0 and keep at least 1." % (step, keep))
     folder = checkpoint_root() / ("g%06d" % generation())
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / ("step-%012d" % step)
@@ -79,8 +78,9 @@ def checkpoint_step(path: Union[str, Path]) -> int:
     """The step after which this checkpoint was taken."""
     step = _step_of(Path(path))
     if step is None:
-        raise ValueError("%s is no complete checkpoint: it needs the name step-<12 digits> and a valid %s."
-                         % (path, MARKER))
+        raise ValueError(
+            "%s is no complete checkpoint: it needs the name step-<12 digits> and a valid %s." % (path, MARKER)
+        )
     return step
 
 

@@ -41,11 +41,12 @@ def shard(n_samples: int, epoch: int, seed: int = 0, default: int = 32) -> List[
     """This worker's samples of an epoch, in the order of the steps."""
     mine, count, size = _worker_rank(), workers(), job_batch_size(default)
     order = permutation(n_samples, epoch, seed)
-    return [index for at in range(0, n_samples, size) for index in order[at:at + size][mine::count]]
+    return [index for at in range(0, n_samples, size) for index in order[at : at + size][mine::count]]
 
 
-def batches(n_samples: int, start_step: int = 0, seed: int = 0, in_turn: bool = False,
-            default: int = 32) -> Iterator[Tuple[int, int, List[int]]]:
+def batches(
+    n_samples: int, start_step: int = 0, seed: int = 0, in_turn: bool = False, default: int = 32
+) -> Iterator[Tuple[int, int, List[int]]]:
     """Yields (step, epoch, this worker's samples) without end, for the steps after `start_step`.
 
     `start_step` is the number of steps that are done, as in a checkpoint; the first step of all is 1, the
@@ -61,7 +62,7 @@ def batches(n_samples: int, start_step: int = 0, seed: int = 0, in_turn: bool = 
         epoch, position = divmod(step - 1, per_epoch)
         if epoch != drawn:
             drawn, order = epoch, permutation(n_samples, epoch, seed)
-        batch = order[position * size:(position + 1) * size]
+        batch = order[position * size : (position + 1) * size]
         yield step, epoch, batch if in_turn else batch[mine::count]
         step += stride
 

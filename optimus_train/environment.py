@@ -56,8 +56,10 @@ def rank() -> int:
     known = role()
     count = workers() if known == "worker" else servers() if known == "server" else 1
     if value >= count:
-        raise ContractError("OPTIMUS_RANK is %d, but there are only %d of role %s: the highest rank is %d."
-                            % (value, count, known, count - 1))
+        raise ContractError(
+            "OPTIMUS_RANK is %d, but there are only %d of role %s: the highest rank is %d."
+            % (value, count, known, count - 1)
+        )
     return value
 
 
@@ -131,8 +133,9 @@ def _addresses(name: str, count_name: str, count: int) -> List[Address]:
     if not listed and name == "OPTIMUS_WORKER_ADDRESSES" and count == 1:
         return [address()]  # alone: nobody else needs to find us
     if len(listed) != count:
-        raise ContractError("%s names %d addresses, but %s is %d: there must be one for each."
-                            % (name, len(listed), count_name, count))
+        raise ContractError(
+            "%s names %d addresses, but %s is %d: there must be one for each." % (name, len(listed), count_name, count)
+        )
     return listed
 
 

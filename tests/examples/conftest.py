@@ -25,8 +25,13 @@ class Replica:
         addresses = env["OPTIMUS_WORKER_ADDRESSES" if role == "worker" else "OPTIMUS_SERVER_ADDRESSES"]
         env["OPTIMUS_ADDRESS"] = addresses.split(",")[rank]
         with self.out.open("wb") as out, self.err.open("wb") as err:
-            self.process = subprocess.Popen([sys.executable, ROOT / "examples" / script, *map(str, args)],
-                                            env=env, cwd=folder, stdout=out, stderr=err)
+            self.process = subprocess.Popen(
+                [sys.executable, ROOT / "examples" / script, *map(str, args)],
+                env=env,
+                cwd=folder,
+                stdout=out,
+                stderr=err,
+            )
 
     def traps_sigterm(self):
         """Whether the script has come as far as to ask whether it should stop."""
@@ -70,8 +75,10 @@ class Generation:
 
     def until_step(self, step):
         """Waits until rank 0 has reported this step."""
+
         def reached():
             return any(line["step"] >= step for line in self.leader.lines("report"))
+
         wait_until(lambda: reached() or self.leader.process.poll() is not None)
         assert reached(), self.leader.err.read_text()
 
@@ -115,10 +122,13 @@ def start(tmp_path):
             "OPTIMUS_GRACE_SECONDS": "10",
             **dict(env),
         }
-        generation = Generation([
-            Replica(role, rank, script, args, common, folder)
-            for role, count in (("worker", workers), ("server", servers)) for rank in range(count)
-        ])
+        generation = Generation(
+            [
+                Replica(role, rank, script, args, common, folder)
+                for role, count in (("worker", workers), ("server", servers))
+                for rank in range(count)
+            ]
+        )
         generations.append(generation)
         return generation
 

@@ -29,8 +29,9 @@ def assert_same(losses, want):
 def test_the_loss_curve_is_the_same_for_one_two_and_four_workers(start, script, servers):
     curves = []
     for workers in (1, 2, 4):
-        generation = start(script, *QUICK, "--steps", 40, workers=workers, servers=servers * (workers + 1) // 2,
-                           job=f"with-{workers}")
+        generation = start(
+            script, *QUICK, "--steps", 40, workers=workers, servers=servers * (workers + 1) // 2, job=f"with-{workers}"
+        )
         assert all_zero(generation.wait()), generation.leader.err.read_text()
         curves.append(generation.leader.losses())
     assert list(curves[0]) == list(range(1, 41))
@@ -66,8 +67,9 @@ def test_training_goes_on_where_it_was_after_growing_and_shrinking(start, script
     assert all_zero(whole.wait())
     losses = {}
     for generation_number, workers in enumerate((2, 3, 1)):
-        generation = start(script, *QUICK, "--steps", 20 * (generation_number + 1), workers=workers,
-                           servers=servers * workers)
+        generation = start(
+            script, *QUICK, "--steps", 20 * (generation_number + 1), workers=workers, servers=servers * workers
+        )
         assert all_zero(generation.wait())
         assert min(generation.leader.losses()) == 20 * generation_number + 1
         losses.update(generation.leader.losses())
@@ -127,12 +129,15 @@ def test_asked_to_stop_while_they_wait_for_one_that_never_comes_all_end_with_zer
     assert all_zero(generation.wait())
 
 
-@pytest.mark.parametrize(("script", "servers", "lost"), [
-    pytest.param(PS, 2, "worker 0", id="servers-lose-the-leader"),
-    pytest.param(PS, 2, "worker 1", id="servers-lose-a-worker"),
-    pytest.param(PS, 2, "server 1", id="workers-lose-a-server"),
-    pytest.param(RING, 0, "worker 1", id="ring-loses-a-worker"),
-])
+@pytest.mark.parametrize(
+    ("script", "servers", "lost"),
+    [
+        pytest.param(PS, 2, "worker 0", id="servers-lose-the-leader"),
+        pytest.param(PS, 2, "worker 1", id="servers-lose-a-worker"),
+        pytest.param(PS, 2, "server 1", id="workers-lose-a-server"),
+        pytest.param(RING, 0, "worker 1", id="ring-loses-a-worker"),
+    ],
+)
 def test_when_one_is_killed_the_others_do_not_hang_and_do_not_succeed(start, script, servers, lost):
     generation = start(script, *QUICK, "--steps", 100000, workers=3, servers=servers)
     generation.until_step(3)
@@ -197,8 +202,17 @@ def test_a_worker_that_comes_late_to_a_finished_job_still_ends_with_zero(start):
 
 @pytest.mark.parametrize("script", [PS, RING])
 def test_a_script_run_by_hand_needs_nothing_but_itself(start, script):
-    nothing = {name: "" for name in ("OPTIMUS_WORKER_ADDRESSES", "OPTIMUS_SERVERS", "OPTIMUS_GENERATION",
-                                     "OPTIMUS_CHECKPOINTS", "OPTIMUS_BATCH_SIZE", "OPTIMUS_BATCH_PER")}
+    nothing = {
+        name: ""
+        for name in (
+            "OPTIMUS_WORKER_ADDRESSES",
+            "OPTIMUS_SERVERS",
+            "OPTIMUS_GENERATION",
+            "OPTIMUS_CHECKPOINTS",
+            "OPTIMUS_BATCH_SIZE",
+            "OPTIMUS_BATCH_PER",
+        )
+    }
     generation = start(script, *QUICK, "--epochs", "0.5", env={**nothing, "OPTIMUS_WORKERS": "1"})
     assert all_zero(generation.wait())
 

@@ -92,13 +92,16 @@ def test_a_checkpoint_of_a_later_generation_is_not_ours(generation):
     assert optimus_train.checkpoint_step(optimus_train.latest_checkpoint()) == 10
 
 
-@pytest.mark.parametrize("spoil", [
-    pytest.param(lambda folder: (folder / "optimus.json").unlink(), id="no-marker"),
-    pytest.param(lambda folder: (folder / "optimus.json").write_text('{"step": 2'), id="half-a-marker"),
-    pytest.param(lambda folder: (folder / "optimus.json").write_text("[]"), id="another-marker"),
-    pytest.param(lambda folder: (folder / "optimus.json").write_text('{"step": 7}'), id="another-step"),
-    pytest.param(lambda folder: folder.rename(folder.parent / ".saving-1"), id="a-temporary-name"),
-])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda folder: (folder / "optimus.json").unlink(), id="no-marker"),
+        pytest.param(lambda folder: (folder / "optimus.json").write_text('{"step": 2'), id="half-a-marker"),
+        pytest.param(lambda folder: (folder / "optimus.json").write_text("[]"), id="another-marker"),
+        pytest.param(lambda folder: (folder / "optimus.json").write_text('{"step": 7}'), id="another-step"),
+        pytest.param(lambda folder: folder.rename(folder.parent / ".saving-1"), id="a-temporary-name"),
+    ],
+)
 def test_a_broken_checkpoint_is_passed_over_even_if_its_generation_has_no_other(generation, tmp_path, spoil):
     generation(1)
     save(1)
@@ -120,7 +123,7 @@ def test_all_files_are_on_disk_before_the_checkpoint_has_its_name(generation, mo
     replace = os.replace
     monkeypatch.setattr(os, "replace", lambda a, b: (done.append("named"), replace(a, b)))
     save(1)
-    assert {"model", "optimus.json"} <= set(done[:done.index("named")])
+    assert {"model", "optimus.json"} <= set(done[: done.index("named")])
     assert done[-1] == "g000001"
 
 

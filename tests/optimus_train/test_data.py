@@ -14,10 +14,16 @@ SIZES = st.integers(1, 40)
 
 
 def as_rank(rank, workers, size, per="job", role="worker"):
-    return mock.patch.dict(os.environ, {
-        "OPTIMUS_ROLE": role, "OPTIMUS_RANK": str(rank), "OPTIMUS_WORKERS": str(workers),
-        "OPTIMUS_BATCH_SIZE": str(size), "OPTIMUS_BATCH_PER": per,
-    })
+    return mock.patch.dict(
+        os.environ,
+        {
+            "OPTIMUS_ROLE": role,
+            "OPTIMUS_RANK": str(rank),
+            "OPTIMUS_WORKERS": str(workers),
+            "OPTIMUS_BATCH_SIZE": str(size),
+            "OPTIMUS_BATCH_PER": per,
+        },
+    )
 
 
 def of_all(workers, size, ask, per="job"):
@@ -97,8 +103,11 @@ def test_the_order_is_the_same_on_every_python():
 
 
 def test_a_server_has_no_share_of_the_data():
-    with as_rank(0, 1, 8, role="server"), mock.patch.dict(os.environ, {"OPTIMUS_SERVERS": "1"}), \
-            pytest.raises(optimus_train.ContractError, match="only workers"):
+    with (
+        as_rank(0, 1, 8, role="server"),
+        mock.patch.dict(os.environ, {"OPTIMUS_SERVERS": "1"}),
+        pytest.raises(optimus_train.ContractError, match="only workers"),
+    ):
         optimus_train.batch_size()
 
 

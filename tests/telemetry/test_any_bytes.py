@@ -26,9 +26,7 @@ OUTPUTS = st.one_of(
     st.binary(max_size=200),
     st.lists(PIECES, max_size=30).map(lambda pieces: "".join(pieces).encode(errors="surrogatepass")),
 )
-PATTERNS = st.sampled_from(
-    [None, r"(?P<loss>\S*)", r"(?P<name>\w*)\W*(?P<value>.*)|(?P<step>\d+)(?P<epoch>.*)"]
-)
+PATTERNS = st.sampled_from([None, r"(?P<loss>\S*)", r"(?P<name>\w*)\W*(?P<value>.*)|(?P<step>\d+)(?P<epoch>.*)"])
 
 
 @given(OUTPUTS, PATTERNS)

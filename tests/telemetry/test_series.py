@@ -96,9 +96,7 @@ def test_a_limit_that_keeps_no_curve_is_refused() -> None:
         pytest.param("Epoch[3] Train-loss=1", 40, [120], id="whole-epoch"),
     ],
 )
-def test_coordinates_become_steps_of_the_run(
-    text: str, given_steps: int | None, want: list[int | None]
-) -> None:
+def test_coordinates_become_steps_of_the_run(text: str, given_steps: int | None, want: list[int | None]) -> None:
     counter = StepCounter(given_steps)
     assert [counter.global_step(p) for p in parse_file(text.encode()).points] == want
 
