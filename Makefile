@@ -18,7 +18,7 @@ quickstart: setup  ## a real Airflow, training jobs that grow and shrink, a summ
 	@exec $(BIN)/python scripts/quickstart/main.py
 
 test: setup  ## pass the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 lint: setup  ## ruff, mypy, import contracts
 	$(BIN)/ruff check .

@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("airflow")]
 
 
 def wait_for(condition, seconds, what):
