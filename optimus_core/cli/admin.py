@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from optimus_core import __version__
-from optimus_core.cli.shared import Json, engine, err, errors_shown, out, show, table
+from optimus_core.cli.shared import Json, engine, err, errors_shown, out, said, show, table
 from optimus_core.engine.engine import Engine
 from optimus_core.errors import OptimusError
 from optimus_core.resources import total
 from optimus_core.settings import Settings, hide_password
-from optimus_core.store import migrate
+from optimus_core.store import is_unreachable, migrate
 from optimus_core.store.database import open_database
 
 db = typer.Typer(help="The store: bring it up to date, check it, clean it.", no_args_is_help=True)
@@ -75,8 +75,10 @@ def doctor(as_json: Json = False) -> None:
 def _try(checks: list[dict[str, Any]], what: str, act: Callable[[], Any], describe: Callable[[Any], str]) -> Any:
     try:
         found = act()
-    except (OptimusError, OSError) as error:
-        checks.append({"check": what, "ok": False, "detail": str(error)})
+    except Exception as error:
+        if not (isinstance(error, OptimusError | OSError) or is_unreachable(error)):
+            raise
+        checks.append({"check": what, "ok": False, "detail": said(error)})
         return None
     checks.append({"check": what, "ok": True, "detail": describe(found)})
     return found

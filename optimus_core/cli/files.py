@@ -143,9 +143,14 @@ def _plot(model: ConvergenceModel, steps: list[float], losses: list[float]) -> N
     import plotext
 
     grid = np.linspace(min(steps), 2 * max(steps), 200)
-    plotext.clear_figure()
-    plotext.scatter(steps, losses, label="seen")
-    plotext.plot(grid.tolist(), model.predict(grid).tolist(), label="fit")
-    plotext.title("loss by step")
-    plotext.plotsize(100, 25)
-    plotext.show()
+    figure = plotext.figure
+    figure.clear()
+    seen, curve = figure.signal(steps, losses), figure.signal(grid.tolist(), model.predict(grid).tolist())
+    seen.label("seen")
+    curve.lines().label("fit")
+    figure.draw(seen)
+    figure.draw(curve)
+    figure.title("loss by step")
+    figure.plot_size(100, 25)
+    picture = str(figure.build())
+    typer.echo(picture if out.is_terminal else plotext.uncolorize(picture))

@@ -12,14 +12,15 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from optimus_core.cli.shared import ClusterName, Json, engine, err, errors_shown, out, print_json
+from optimus_core.cli.shared import ClusterName, Json, engine, err, errors_shown, out, print_json, said
 from optimus_core.engine.engine import Engine
 from optimus_core.engine.identity import Identity
+from optimus_core.engine.reconcile import Step
 from optimus_core.engine.report import JobReport
 from optimus_core.engine.submit import Submission
 from optimus_core.job import TrainingJob, load_job_file
 from optimus_core.reasons import duration
-from optimus_core.store import FINAL
+from optimus_core.store import FINAL, is_unreachable
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as of a shell."""
@@ -80,14 +81,20 @@ def follow(eng: Engine, submission: Submission, poll: float) -> bool:
     interrupt, stopped = _Interrupt(), False
     with _Display() as display:
         while True:
-            if interrupt.asked and not stopped:
-                err.print("stopping the job (again: leave it)")
-                stopped = eng.request_stop(submission.job_id, token=submission.token, by="Ctrl-C") or True
-            step = eng.step(submission.job_id)
-            display.update(eng.job_by_id(submission.job_id))
+            try:
+                if interrupt.asked and not stopped:
+                    err.print("stopping the job (again: leave it)")
+                    stopped = eng.request_stop(submission.job_id, token=submission.token, by="Ctrl-C") or True
+                step = eng.step(submission.job_id)
+                display.update(eng.job_by_id(submission.job_id))
+            except Exception as error:
+                if not is_unreachable(error):
+                    raise
+                display.complain(said(error))
+                step = Step("unknown", poll)  # the job runs on meanwhile
             if step.final:
                 return stopped
-            _sleep(min(step.look_again, poll), interrupt, woken=not stopped)
+            _sleep(min(step.look_again, poll), interrupt, woken=not stopped and not interrupt.asked)
 
 
 def _sleep(seconds: float, interrupt: _Interrupt, *, woken: bool) -> None:
@@ -117,6 +124,12 @@ class _Display:
     def __exit__(self, *_: Any) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+    def complain(self, text: str) -> None:
+        """Say once that something is wrong for now."""
+        if text != self._last:
+            self._last = text
+            err.print(f"{text}; trying again", markup=False)
 
     def update(self, report: JobReport) -> None:
         """Show how the job stands."""

@@ -16,6 +16,7 @@ from rich.text import Text
 from optimus_core.engine.engine import Engine
 from optimus_core.errors import OptimusError
 from optimus_core.settings import Settings
+from optimus_core.store import is_unreachable
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -39,12 +40,25 @@ def user() -> str:
 
 @contextmanager
 def errors_shown() -> Iterator[None]:
-    """Print an error of ours as one sentence and exit 1; anything else is a bug and keeps its traceback."""
+    """Print an error of ours, or a store that can't be reached, as one sentence and exit 1.
+
+    Anything else is a bug and keeps its traceback.
+    """
     try:
         yield
-    except OptimusError as error:
-        err.print(Text(f"Error: {error}", style="red"))
+    except Exception as error:
+        if not (isinstance(error, OptimusError) or is_unreachable(error)):
+            raise
+        err.print(Text(f"Error: {said(error)}", style="red"))
         raise typer.Exit(1) from error
+
+
+def said(error: Exception) -> str:
+    """Return an error as one sentence; of one of the database without its SQL."""
+    if not is_unreachable(error):
+        return str(error)
+    reason = str(getattr(error, "orig", error)).strip().splitlines()
+    return f"the store can't be reached: {reason[0] if reason else type(error).__name__}"
 
 
 def print_json(data: Any) -> None:

@@ -1,0 +1,184 @@
+"""The commands that look, act and look after; their JSON is for programs."""
+
+import json
+
+import pytest
+
+import optimus_core
+from optimus_core.engine.report import JobReport
+from optimus_core.store import migrate
+
+
+@pytest.fixture
+def done(optimus, job_file):
+    """A job that has succeeded."""
+    optimus("run", job_file(STEPS=6))
+
+
+@pytest.fixture
+def queued(engine, job_file):
+    """A job that has been submitted and not driven."""
+    from optimus_core.engine.identity import Identity
+    from optimus_core.job import load_job_file
+
+    job = load_job_file(job_file(workers={"cpu": "1", "memory": "64Mi", "min": 1, "max": 4}))
+    return engine.submit(job, Identity.of_name("default", job.name))
+
+
+def test_without_a_job_the_list_is_empty(optimus, optimus_json):
+    assert "no jobs yet" in optimus("jobs").stdout
+    assert optimus_json("jobs") == []
+
+
+@pytest.mark.usefixtures("done")
+def test_jobs_lists_reports(optimus, optimus_json):
+    (report,) = optimus_json("jobs")
+    assert set(report) == set(JobReport.__dataclass_fields__)
+    assert (report["title"], report["state"]) == ("digits", "succeeded")
+    assert optimus_json("jobs", "--live") == []
+    assert "digits  succeeded" in optimus("jobs").stdout
+
+
+@pytest.mark.usefixtures("done")
+@pytest.mark.parametrize("by", ["title", "name", "id"])
+def test_job_shows_a_job_with_its_generations_and_history(optimus, optimus_json, by):
+    (report,) = optimus_json("jobs")
+    data = optimus_json("job", report[by])
+    assert set(data) == {*report, "generations", "events"}
+    assert data["generations"][0]["why"]
+    assert data["events"][0]["kind"] == "queued"
+    printed = optimus("job", report[by]).stdout
+    assert "generations" in printed
+    assert "history" in printed
+
+
+@pytest.mark.usefixtures("done")
+def test_logs_shows_what_each_replica_wrote(optimus, optimus_json):
+    (output,) = optimus_json("logs", "digits")
+    assert set(output) == {"replica", "uid", "generation", "tail"}
+    lines = optimus("logs", "digits").stdout.splitlines()
+    assert len(lines) == len(output["tail"].splitlines())
+    assert lines[0].startswith(f"{output['replica']}: {{")
+    assert optimus("logs", "digits", "--follow").stdout.splitlines() == lines
+
+
+@pytest.mark.parametrize("command", [["job"], ["logs"], ["stop"], ["pin", "--workers", "1"], ["unpin"]])
+def test_an_unknown_job_is_told_by_every_command(optimus, command):
+    result = optimus(command[0], "digts", *command[1:], code=1)
+    assert 'there is no job "digts"' in result.stderr
+    assert "See: optimus jobs" in result.stderr
+
+
+@pytest.mark.usefixtures("queued")
+def test_plan_shows_what_the_next_round_would_do_and_changes_nothing(engine, optimus, optimus_json):
+    before = engine.history(1)
+    plan = optimus_json("plan")
+    assert set(plan) == {"cluster", "time", "decisions", "free"}
+    (decision,) = plan["decisions"]
+    assert decision["text"]
+    assert decision["size"]["workers"] >= 1
+    assert decision["job"].startswith("digits-default-")
+    assert "wanted" in optimus("plan").stdout
+    assert engine.history(1) == before
+
+
+@pytest.mark.usefixtures("queued")
+def test_a_saved_snapshot_gives_the_same_plan_again_without_a_store(optimus_json, tmp_path, monkeypatch):
+    file = tmp_path / "snapshot.json"
+    planned = optimus_json("plan", "--save-snapshot", file)
+    monkeypatch.setenv("OPTIMUS_HOME", str(tmp_path / "another"))
+    assert optimus_json("plan", "--snapshot", file) == planned
+    shuffled = json.loads(file.read_text())
+    shuffled["nodes"].reverse()
+    file.write_text(json.dumps(shuffled))
+    assert optimus_json("plan", "--snapshot", file) == planned
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(None, "can't be read", id="no-file"),
+        pytest.param("{", "The snapshot can't be read", id="no-json"),
+        pytest.param('{"version": 99, "time": 1}', "is of version 99", id="another-version"),
+    ],
+)
+def test_a_snapshot_that_is_none_is_refused_in_one_sentence(optimus, tmp_path, text, said):
+    file = tmp_path / "snapshot.json"
+    if text is not None:
+        file.write_text(text)
+    result = optimus("plan", "--snapshot", file, code=1)
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.usefixtures("queued")
+def test_acts_are_kept_with_their_user(engine, optimus, optimus_json):
+    from optimus_core.store import ActionRow
+
+    assert optimus_json("pin", "digits", "--workers", "2")["pinned"] == {"workers": 2, "servers": 0}
+    assert "allows 1 to 4 workers, not 9" in optimus("pin", "digits", "--workers", "9", code=1).stderr
+    assert optimus_json("unpin", "digits")["pinned"] is None
+    assert optimus_json("rebalance")["planned"] is True
+    assert optimus_json("stop", "digits")["state"] == "stopping"
+    with engine.store.transaction() as tx:
+        actions = tx.session.query(ActionRow).all()
+    assert [action.action for action in actions] == ["pin", "unpin", "stop"]
+    assert all(action.user for action in actions)
+
+
+def test_doctor_says_what_is_set_up(optimus, optimus_json):
+    data = optimus_json("doctor")
+    assert data["version"] == optimus_core.__version__
+    assert {c["check"]: c["ok"] for c in data["checks"]} == {
+        "settings": True, "store": True, 'cluster "local"': True, "rounds": True,
+    }  # fmt: skip
+    assert "2 of 2 nodes ready" in optimus("doctor").stdout
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "check"),
+    [
+        pytest.param("POLL_SECONDS", "soon", "settings", id="a-setting"),
+        pytest.param("DATABASE_URL", "postgresql://u:hunter2@127.0.0.1:1/db", "store", id="no-database"),
+        pytest.param("CLUSTER", "moon", 'cluster "moon"', id="no-cluster"),
+    ],
+)
+def test_doctor_exits_1_and_names_what_is_wrong_without_secrets(optimus_json, monkeypatch, variable, value, check):
+    monkeypatch.setenv(f"AIRFLOW__OPTIMUS__{variable}", value)
+    data = optimus_json("doctor", code=1)
+    assert [c["check"] for c in data["checks"] if not c["ok"]] == [check]
+    assert "hunter2" not in str(data)
+    monkeypatch.delenv(f"AIRFLOW__OPTIMUS__{variable}")
+
+
+def test_a_store_that_cannot_be_reached_is_one_sentence_for_every_command(optimus, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__OPTIMUS__DATABASE_URL", "postgresql://u:hunter2@127.0.0.1:1/db")
+    for command in (["jobs"], ["db", "upgrade"], ["db", "check"]):
+        result = optimus(*command, code=1)
+        assert "the store can't be reached" in result.stderr
+        assert "hunter2" not in result.stderr
+        assert "Traceback" not in result.output
+    monkeypatch.delenv("AIRFLOW__OPTIMUS__DATABASE_URL")
+
+
+def test_the_store_is_checked_and_upgraded(optimus, optimus_json, postgres_url, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__OPTIMUS__DATABASE_URL", postgres_url)
+    assert "Run: optimus db upgrade" in optimus("db", "check", code=1).stderr
+    assert optimus_json("db", "upgrade") == {"version": migrate.newest()}
+    assert optimus_json("db", "check") == {"version": migrate.newest(), "ok": True}
+    assert "up to date" in optimus("db", "check").stdout
+    monkeypatch.delenv("AIRFLOW__OPTIMUS__DATABASE_URL")
+
+
+@pytest.mark.usefixtures("done")
+def test_clean_asks_first_and_deletes_what_ended_long_ago(optimus, optimus_json):
+    assert optimus_json("db", "clean", "--yes") == {"deleted": 0}
+    optimus("db", "clean", "--days", "0", input="n\n", code=1)
+    assert len(optimus_json("jobs")) == 1
+    assert optimus_json("db", "clean", "--days", "0", "--yes") == {"deleted": 1}
+    assert optimus_json("jobs") == []
+
+
+def test_help_and_version_need_no_home(optimus):
+    assert optimus("--version").stdout.strip() == f"optimus {optimus_core.__version__}"
+    assert "rebalance" in optimus("--help").stdout
