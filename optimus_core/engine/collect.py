@@ -118,19 +118,17 @@ def steps_per_epoch(job: TrainingJob) -> int | None:
 def _keep_progress(
     tx: Transaction, owner: JobRow, generation: GenerationRow, reading: Reading, spec: TrainingJob
 ) -> None:
-    seen = [(step, point.epoch, point.time) for step, point in reading.points if step is not None]
-    seen += [(event.step, None, event.time) for event in reading.events if event.step is not None]
-    if not seen:
+    if not reading.steps:
         return
-    step = seen[-1][0]
+    step = max([*reading.steps, generation.last_step or 0])  # a checkpoint is often told of after later steps
     if generation.first_step is None:
-        generation.first_step = seen[0][0]
+        generation.first_step = reading.steps[0]
         generation.first_step_at = tx.now
         _measure_restart(tx, owner, generation)
     if owner.step is None or step > owner.step:
         owner.step_at = tx.now
     owner.step, generation.last_step = step, step
-    epochs = [epoch for _, epoch, _ in seen if epoch is not None]
+    epochs = [point.epoch for _, point in reading.points if point.epoch is not None]
     per_epoch = steps_per_epoch(spec)
     if epochs:
         owner.epoch = epochs[-1]

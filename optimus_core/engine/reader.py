@@ -21,10 +21,11 @@ class Speed:
 
 @dataclass
 class Reading:
-    """What one read brought: points with steps of the whole run, events, speeds."""
+    """What one read brought: points with steps of the whole run, events, speeds, and the steps of all, in order."""
 
     points: list[tuple[int | None, Point]] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
     speeds: list[Speed] = field(default_factory=list)
 
 
@@ -79,6 +80,8 @@ class Reader:
         return reading
 
     def _pace(self, time: float | None, step: int | None, reading: Reading) -> None:
+        if step is not None:
+            reading.steps.append(step)
         if time is None or step is None:
             return
         if self._mark is None or self._last is None or step < self._last[1]:

@@ -1,5 +1,7 @@
 """Output becomes points and events, and nothing in it breaks anything."""
 
+import pytest
+
 from optimus_core.telemetry import BoundedSeries
 
 
@@ -18,6 +20,21 @@ def test_a_loss_that_is_no_number_is_an_event_and_the_job_goes_on(driver, make_j
     with driver.ctx.store.transaction() as tx:
         points = BoundedSeries.from_state(tx.series(made.job_id, "loss").state).points()
     assert [p.step for p in points] == [1, 2, 3, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("wait", [pytest.param(0, id="in one read"), pytest.param(0.5, id="in two reads")])
+def test_a_checkpoint_told_of_after_later_steps_takes_none_of_them_back(driver, make_job, script, wait):
+    code = f"""
+        import time, optimus_train
+        for step in range(1, 7):
+            optimus_train.report(step, 1 / step)
+        time.sleep({wait})
+        print('{{"optimus": "checkpoint", "step": 5, "path": "/nowhere/step-5"}}', flush=True)
+    """
+    made = driver.submit(make_job(command=script(code, "late.py")))
+    report = driver.to_end(made.job_id)
+    assert (report.state, report.step) == ("succeeded", 6)
+    assert report.result["steps"] == 6
 
 
 def test_lines_that_tell_nothing_are_counted_and_break_nothing(driver, make_job, script):
