@@ -80,7 +80,7 @@ with DAG(
         servers=Replicas(**SMALL, min=1, max=1),
         batch_size=64,
     ).expand(
-        command=[[*TRAIN_PS, "--steps", "400", "--read-ms", "5", "--hidden", hidden] for hidden in ("32", "128")],
+        command=[[*TRAIN_PS, "--steps", "700", "--read-ms", "5", "--hidden", hidden] for hidden in ("32", "128")],
     )
 
     OptimusJobSensor(task_id="half_of_digits", job_task_id="train_digits", until=Progress(0.5), timeout=1200)

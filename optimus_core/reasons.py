@@ -89,7 +89,7 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.STARTED_AT_MINIMUM: "Starts at its minimum[ of {size}][; predicted to take {predicted_seconds:time}]",
     ReasonCode.STARTED: "Starts[ with {size}][ (minimum {minimum})][; predicted to take {predicted_seconds:time}]",
     ReasonCode.GROWN: f"Grown[ from {{present}}][ to {{size}}]{_SAVES}",
-    ReasonCode.SHRUNK: "Shrunk[ from {present}][ to {size}][: {jobs_fed} other jobs gain from the room]"
+    ReasonCode.SHRUNK: "Shrunk[ from {present}][ to {size}][: {jobs_fed:gainers} from the room]"
     "[; costs it {lost_seconds:time}]",
     ReasonCode.RESHAPED: f"Changed[ from {{present}}][ to {{size}}]{_SAVES}",
     ReasonCode.MOVED: "Moved to other nodes at the same size[ ({size})]",
@@ -201,5 +201,6 @@ _STYLES: Mapping[str, Callable[[float], str]] = {
     "time": duration,
     "count": lambda value: f"{value:,.0f}",
     "percent": lambda value: f"{value:.0%}",
+    "gainers": lambda value: "1 other job gains" if value == 1 else f"{value:,.0f} other jobs gain",
     "short": lambda value: f"{value:.4g}" if isinstance(value, float) else str(value),
 }

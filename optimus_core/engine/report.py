@@ -89,12 +89,13 @@ def job_report(tx: Transaction, row: JobRow) -> JobReport:
 
 
 def phase_of(row: JobRow, generations: list[GenerationRow]) -> str:
-    """Return a job's state, refined by its generations: starting, resizing, blocked, backing off."""
+    """Return a job's state, refined by its generations: starting, resizing, stopping, blocked, backing off."""
     if row.state != "running":
         return "backing off" if row.state == "queued" and row.not_before is not None else row.state
     states = {g.state for g in generations}
     if "draining" in states:
-        return "resizing"
+        causes = {(g.cause or {}).get("code") for g in generations if g.state == "draining"}
+        return "resizing" if causes == {"resize"} else "stopping"
     if "starting" in states:
         return "starting"
     if "running" in states:

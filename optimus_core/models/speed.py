@@ -37,7 +37,7 @@ class SpeedKind(StrEnum):
 
 _USUAL = {
     SpeedKind.PS_ASYNC: (0.8, 0.12, 0.02, 0.02),
-    SpeedKind.PS_SYNC: (0.75, 0.1, 0.1, 0.02, 0.01),
+    SpeedKind.PS_SYNC: (0.85, 0.05, 0.06, 0.015, 0.01),
     SpeedKind.ALL_REDUCE: (0.8, 0.15, 0.02),
 }
 """Shares of a step's time at one worker and one server in a job that scales as most do."""

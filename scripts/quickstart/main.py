@@ -6,28 +6,32 @@ KEEP=1 make quickstart   # leaves the UI up until Ctrl-C
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
+import httpx
 from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from checks import most_asked_for, steps_lost
-from real_airflow import Airflow
-from summary import measured, print_job, simulated
+from real_airflow import Airflow, end_with_parent
+from summary import measured, print_job, resizes, simulated
 from view import View
 
 from optimus_core.cluster.base import NodeInfo
 from optimus_core.engine.engine import Engine
 from optimus_core.reasons import duration
 from optimus_core.settings import Settings
-from optimus_core.store import LIVE
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".quickstart"
@@ -47,49 +51,75 @@ LIVELY = {
     "YOUNG_SECONDS": "5",
 }
 """Settings for jobs of a minute; the defaults are for jobs of hours."""
+_LOCK = "lock"
 _LONGEST = 600
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main() -> int:
     """Run it all; return the exit code."""
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    end_with_parent()
+    for number in _SIGNALS:
         signal.signal(number, _interrupt)
-    if FOLDER.exists():
-        shutil.rmtree(FOLDER)
-    optimus = {"OPTIMUS_HOME": str(FOLDER / "optimus")}
+    lock = _lock()
+    if lock is None:
+        console.print(f"another quickstart runs in {FOLDER}, or is about to end; stop it, or wait a moment")
+        return 1
+    _clear()
+    optimus = {"OPTIMUS_HOME": str(_folder("optimus"))}
     optimus |= {f"AIRFLOW__OPTIMUS__{key}": value for key, value in LIVELY.items()}
-    (FOLDER / "optimus").mkdir(parents=True)
     (FOLDER / "optimus" / "clusters.yaml").write_text(NODES, encoding="utf-8")
-    airflow = Airflow(_folder("airflow"), _dags(), optimus)
-    os.environ.update(optimus)
+    airflow = Airflow(_folder("airflow"), _dags(), optimus, kept_open=[lock])
     try:
-        return _run(console, airflow, optimus)
+        return _run(console, airflow)
     except KeyboardInterrupt:
-        console.print("interrupted: stopping the jobs and Airflow")
+        console.print("interrupted: stopping Airflow and the jobs")
         return 130
+    except (OSError, RuntimeError, subprocess.CalledProcessError, httpx.HTTPError) as error:
+        console.print(f"it can't go on: {error}", markup=False)
+        return 1
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)  # what follows must not be cut short
-        _stop_jobs(Settings.load())
         airflow.stop()
 
 
-def _run(console: Console, airflow: Airflow, optimus: dict[str, str]) -> int:
+def _lock() -> int | None:
+    """Return what says that our folder is in use, None if it is already."""
+    FOLDER.mkdir(exist_ok=True)
+    descriptor = os.open(FOLDER / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+    return descriptor
+
+
+def _clear() -> None:
+    """Delete what an earlier quickstart has left to look at."""
+    for entry in FOLDER.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        elif entry.name != _LOCK:
+            entry.unlink()
+
+
+def _run(console: Console, airflow: Airflow) -> int:
     began = time.monotonic()
     console.print(f"starting Airflow on {airflow.url} (files and logs in {FOLDER.name}/)")
     airflow.start()
     console.print(f"Airflow is up after {time.monotonic() - began:.0f} s; running the DAG {DAG}")
     run = airflow.trigger(DAG)
     airflow.trigger("optimus_rebalance")
-    engine = Engine(Settings.load())
+    engine = Engine(Settings.load(airflow.environ))
     state = _watch(console, engine, airflow, run)
     ok = _summarise(console, engine, airflow, run, state)
     if os.environ.get("KEEP"):
         console.print(
             f"\nThe UI is at {airflow.url}, user {airflow.user}, password {airflow.password}. Ctrl-C ends it."
         )
-        while True:
+        with contextlib.suppress(KeyboardInterrupt):
             signal.pause()
     return 0 if ok else 1
 
@@ -114,19 +144,12 @@ def _summarise(console: Console, engine: Engine, airflow: Airflow, run: str, sta
     histories = {report.id: engine.history(report.id) for report in reports}
     for report in reports:
         print_job(console, report, histories[report.id])
-    nodes = engine.ctx.cluster(engine.settings.cluster).nodes()
-    violations, highest = most_asked_for(engine, nodes)
-    lost = [line for report in reports for line in steps_lost(histories[report.id])]
-    succeeded = bool(reports) and all(report.state == "succeeded" for report in reports)
     console.print("")
+    nodes = engine.ctx.cluster(engine.settings.cluster).nodes()
+    succeeded = bool(reports) and all(report.state == "succeeded" for report in reports)
     if succeeded:
         _compare(console, engine, nodes)
-    for node in nodes:
-        console.print(
-            f"{node.name} offers {node.allocatable.describe()}; at most {highest[node.name].describe()} asked for"
-        )
-    console.print(f"({os.cpu_count()} cores are really there: what a node offers here is accounting, not enforcement)")
-    problems = [*violations, *lost]
+    problems = _check(console, engine, nodes, list(histories.values()))
     if state != "success":
         problems.append(f"the DAG run is {state}: {', '.join(airflow.failed_tasks(DAG, run))}")
     for problem in problems:
@@ -135,33 +158,34 @@ def _summarise(console: Console, engine: Engine, airflow: Airflow, run: str, sta
     return succeeded and not problems
 
 
+def _check(console: Console, engine: Engine, nodes: list[NodeInfo], histories: list[dict[str, Any]]) -> list[str]:
+    """Print what was asked for and how jobs were resized; return what should not have been."""
+    too_much, highest = most_asked_for(engine, nodes)
+    for node in nodes:
+        most = highest[node.name].describe()
+        console.print(f"{node.name} offers {node.allocatable.describe()}; at most {most} asked for")
+    console.print(f"({os.cpu_count()} cores are really there: what a node offers here is accounting, not enforcement)")
+    if not too_much:
+        console.print("at no moment was more asked for than there is")
+    lost = [line for history in histories for line in steps_lost(history)]
+    changes = [resizes(history) for history in histories]
+    grown, shrunk = (sum(change[index] for change in changes) for index in (0, 1))
+    went_on = "" if lost else ", and each went on from its checkpoint"
+    console.print(f"{grown} times a job has grown, {shrunk} times one has shrunk{went_on}")
+    return [*too_much, *lost]
+
+
 def _compare(console: Console, engine: Engine, nodes: list[NodeInfo]) -> None:
     """Print average completion time and makespan: measured, and in simulation with the speeds that were seen."""
-    ours, size, fixed = simulated(engine, nodes)
-    rows = [
-        ("Optimus, measured", *measured(engine.jobs())),
-        ("Optimus, simulated", ours.average_completion, ours.makespan),
-        (f"fixed equal sizes, simulated ({size.workers} workers each)", fixed.average_completion, fixed.makespan),
-    ]
+    ours, fixed = simulated(engine, nodes)
+    rows = [("Optimus, measured", *measured(engine.jobs()))]
+    rows += [("Optimus, simulated", ours.average_completion, ours.makespan)]
+    for workers, outcome in fixed.items():
+        size = f"{workers} worker{'s' if workers > 1 else ''}"
+        rows.append((f"all fixed at {size}, simulated", outcome.average_completion, outcome.makespan))
     for what, average, makespan in rows:
-        console.print(f"{what:46} average completion {duration(average):>11}, makespan {duration(makespan):>11}")
-    console.print("(simulated: the same arrivals with the speeds that were seen; the fixed size is the best of 1 to 4)")
-
-
-def _stop_jobs(settings: Settings) -> None:
-    """Stop what still runs and wait until it is gone."""
-    engine = Engine(settings)
-    for report in engine.jobs(live=True):
-        engine.request_stop(report.id, by="the quickstart's end")
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        with engine.store.transaction() as tx:
-            live = [row.id for row in tx.jobs(states=LIVE)]
-        if not live:
-            return
-        for job_id in live:
-            engine.step(job_id)
-        time.sleep(0.2)
+        console.print(f"{what:36} average completion {duration(average):>11}, makespan {duration(makespan):>11}")
+    console.print("(simulated: the same arrivals with the speeds that were seen; fixed: within each job's bounds)")
 
 
 def _folder(name: str) -> Path:

@@ -11,11 +11,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import ending
 import httpx
+
+from optimus_core.settings import Settings
 
 PARTS = {
     "api-server": [],
@@ -34,10 +37,11 @@ class Airflow:
         home: the folder of its files.
         dags: the folder of its DAGs.
         extra: further environment variables of all its parts.
+        kept_open: files that stay open until all is over.
     """
 
-    def __init__(self, home: Path, dags: Path, extra: dict[str, str]) -> None:
-        self.home, self.dags = home, dags
+    def __init__(self, home: Path, dags: Path, extra: dict[str, str], kept_open: Sequence[int] = ()) -> None:
+        self.home, self.dags, self.kept_open = home, dags, kept_open
         self.port = _free_port()
         self.url = f"http://localhost:{self.port}"
         self.user, self.password = _USER, secrets.token_urlsafe(9)
@@ -45,6 +49,7 @@ class Airflow:
         self.logs.mkdir(parents=True, exist_ok=True)
         self.environ = self._environ() | extra
         self._parts: list[subprocess.Popen[bytes]] = []
+        self._ending: subprocess.Popen[bytes] | None = None
         self._client: httpx.Client | None = None
 
     def _environ(self) -> dict[str, str]:
@@ -80,24 +85,42 @@ class Airflow:
             subprocess.run(
                 command, env=self.environ, cwd=self.home, check=True, stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )
+        self._ending = self._start_ending()
         for part, options in PARTS.items():
             self._start_part(part, options)
         wait_for(self._healthy, 180, f"Airflow did not become healthy; see {self.logs}")
 
-    def _start_part(self, part: str, options: list[str]) -> None:
-        with (self.logs / f"{part}.log").open("wb") as log:
-            self._parts.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "airflow", part, *options],
-                    env=self.environ,
-                    cwd=self.home,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                    preexec_fn=_end_with_parent,
-                )
+    def _start_ending(self) -> subprocess.Popen[bytes]:
+        """Start the process that ends all the others when we are gone, however that comes."""
+        with (self.logs / "ending.log").open("wb") as log:
+            return subprocess.Popen(
+                [sys.executable, ending.__file__],
+                env=self.environ,
+                cwd=self.home,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=self.kept_open,
             )
+
+    def _start_part(self, part: str, options: list[str]) -> None:
+        assert self._ending is not None
+        assert self._ending.stdin is not None
+        with (self.logs / f"{part}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "airflow", part, *options],
+                env=self.environ,
+                cwd=self.home,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=end_with_parent,
+            )
+        self._parts.append(process)
+        self._ending.stdin.write(f"{process.pid}\n".encode())
+        self._ending.stdin.flush()
 
     def _healthy(self) -> bool:
         dead = [part for part, process in zip(PARTS, self._parts, strict=True) if process.poll() is not None]
@@ -111,18 +134,15 @@ class Airflow:
         return all((health.get(name) or {}).get("status") == "healthy" for name in names)
 
     def stop(self) -> None:
-        """Stop all parts, by force what does not listen."""
-        for process in self._parts:
-            _signal(process, signal.SIGTERM)
-        end = time.monotonic() + 20
-        for process in self._parts:
-            try:
-                process.wait(max(0.1, end - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                pass
-            _signal(process, signal.SIGKILL)
-            process.wait()
-        self._parts.clear()
+        """End Airflow and all jobs; return when nothing is left."""
+        if self._ending is None:
+            return
+        assert self._ending.stdin is not None
+        self._ending.stdin.close()
+        if self._ending.wait() != 0:  # somebody has killed it
+            ending.end([part.pid for part in self._parts], Settings.load(self.environ))
+        for part in self._parts:
+            part.wait()
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """Call Airflow's API and return its answer."""
@@ -175,16 +195,9 @@ def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> None:
         time.sleep(0.5)
 
 
-def _end_with_parent() -> None:
-    """In the child: the kernel asks it to end when we are gone, however that comes."""
+def end_with_parent() -> None:
+    """Let the kernel ask this process to end when its parent is gone."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    try:
-        os.killpg(process.pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def _free_port() -> int:

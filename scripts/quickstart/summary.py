@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from rich.console import Console
@@ -26,15 +27,14 @@ def print_job(console: Console, report: JobReport, history: dict[str, Any]) -> N
         f"\n{report.title}: {report.state}, {result.get('steps')} steps"
         + (f", loss {loss:.3g}" if loss is not None else "")
         + (f", {duration(wall)} of training" if wall is not None else "")
-        + f", {result.get('resizes', 0)} resizes",
+        + f", resized {result.get('resizes', 0)} times",
         markup=False,
     )
     for generation in history["generations"]:
         if generation["starting_at"] is None:
             continue
         at = (datetime.fromisoformat(generation["starting_at"]) - began).total_seconds()
-        size = f"{generation['servers']} servers, {generation['workers']} workers"
-        console.print(f"  {at:6.0f} s  {size}  {generation['why']}", markup=False)
+        console.print(f"  {at:6.0f} s  {generation['why']}", markup=False)
 
 
 def measured(reports: list[JobReport]) -> tuple[float, float]:
@@ -54,9 +54,10 @@ def arrivals(engine: Engine) -> list[Arrival]:
     return found
 
 
-def simulated(engine: Engine, nodes: list[NodeInfo]) -> tuple[Outcome, Size, Outcome]:
-    """Return what the same arrivals come to in simulation: with Optimus, and at the best fixed equal size."""
+def simulated(engine: Engine, nodes: list[NodeInfo]) -> tuple[Outcome, dict[int, Outcome]]:
+    """Return what the same arrivals come to in simulation: with Optimus, and at fixed equal sizes, by workers."""
     trace, cluster = arrivals(engine), [node_view(node) for node in nodes]
+    settings = plan_settings(engine.ctx)
 
     def at(size: Size) -> Outcome:
         def decide(snapshot: Snapshot) -> Plan:
@@ -64,8 +65,16 @@ def simulated(engine: Engine, nodes: list[NodeInfo]) -> tuple[Outcome, Size, Out
 
         return replay(cluster, trace, decide, settings)
 
-    settings = plan_settings(engine.ctx)
-    sizes = [Size(servers=1, workers=workers) for workers in range(1, 5)]
-    outcomes = {size.workers: at(size) for size in sizes}
-    best = min(sizes, key=lambda size: outcomes[size.workers].average_completion)
-    return replay(cluster, trace, settings=settings), best, outcomes[best.workers]
+    most = max(arrival.view.max_workers for arrival in trace)
+    fixed = {workers: at(Size(servers=1, workers=workers)) for workers in range(1, most + 1)}
+    return replay(cluster, trace, settings=settings), fixed
+
+
+def resizes(history: dict[str, Any]) -> tuple[int, int]:
+    """Return how often a job has grown and how often it has shrunk while it ran."""
+    grown = shrunk = 0
+    ran = [g for g in history["generations"] if g["starting_at"] is not None]
+    for before, after in pairwise(ran):
+        change = (after["servers"] + after["workers"]) - (before["servers"] + before["workers"])
+        grown, shrunk = grown + (change > 0), shrunk + (change < 0)
+    return grown, shrunk

@@ -315,7 +315,8 @@ def test_a_step_that_meets_a_busy_store_is_taken_later(driver, make_job, setting
 
 def test_a_criterion_met_and_a_stop_at_once_end_in_one_final_state(driver, make_job):
     made = driver.submit(make_job(STEPS=10_000, stop=Steps(4)))
-    driver.drive(made.job_id, to=lambda: driver.report(made.job_id).phase == "resizing")  # it drains
+    driver.drive(made.job_id, to=lambda: driver.events(made.job_id, "draining"))
+    assert driver.report(made.job_id).phase == "stopping"
     driver.engine.request_stop(made.job_id, by="ann")
     report = driver.to_end(made.job_id)
     assert report.state in ("succeeded", "stopped")
