@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup quickstart test lint bench
+.PHONY: help setup quickstart test cluster cluster-down lint bench
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -19,6 +19,12 @@ quickstart: setup  ## a real Airflow, training jobs that grow and shrink, a summ
 
 test: setup  ## pass the tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+cluster: setup  ## start a real Kubernetes on this machine for tests (Linux, root; the first time builds it from source)
+	@$(BIN)/python -m tests.cluster.testbed up
+
+cluster-down: setup  ## take it away; nothing is left
+	@$(BIN)/python -m tests.cluster.testbed down
 
 lint: setup  ## ruff, mypy, import contracts
 	$(BIN)/ruff check .

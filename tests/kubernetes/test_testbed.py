@@ -1,0 +1,240 @@
+"""The test cluster itself: that it is what it says, comes back from failures, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes.config
+import psutil
+import pytest
+import urllib3.exceptions
+from kubernetes.client import ApiClient, CoreV1Api
+
+from tests.cluster.testbed import PYTHON_IMAGE, ClusterError, Testbed
+from tests.cluster.testbed.cgroups import ROOT as CGROUPS
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
+    """Ask until ``condition()`` is true and return what it gave."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, "it never came to be"
+        time.sleep(0.1)
+    return value
+
+
+def run(core: CoreV1Api, namespace: str, name: str, code: str, **spec: Any) -> None:
+    """Create a pod that runs Python ``code``."""
+    container = {"name": "main", "image": PYTHON_IMAGE, "command": ["python3", "-u", "-c", code]}
+    spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container], **spec}
+    core.create_namespaced_pod(namespace, {"metadata": {"name": name, "labels": {"app": name}}, "spec": spec})
+
+
+def phase(core: CoreV1Api, namespace: str, name: str) -> str:
+    return str(core.read_namespaced_pod(name, namespace).status.phase)
+
+
+def output(core: CoreV1Api, namespace: str, name: str) -> str:
+    """Wait until the pod has ended well, and return what it printed."""
+    until(lambda: phase(core, namespace, name) in ("Succeeded", "Failed"))
+    text = core.read_namespaced_pod_log(name, namespace)
+    assert phase(core, namespace, name) == "Succeeded", text
+    return str(text)
+
+
+@pytest.fixture
+def core(api: ApiClient) -> CoreV1Api:
+    return CoreV1Api(api)
+
+
+@pytest.fixture
+def ours(testbed: Testbed) -> Testbed:
+    """The test cluster; on a cluster of the user's own the test is skipped."""
+    if not isinstance(testbed, Testbed):
+        pytest.skip("this is about the test cluster, and a cluster of your own is used")
+    return testbed
+
+
+@pytest.fixture
+def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
+    """Another cluster beside the shared one."""
+    bed = Testbed(Path(f"/var/tmp/optimus-testbed-second-{os.getpid()}"))
+    try:
+        yield bed
+    finally:
+        bed.down()
+
+
+def test_each_node_offers_what_was_asked_for(ours: Testbed, core: CoreV1Api) -> None:
+    sizes = {node.metadata.name: node.status.allocatable for node in core.list_node().items}
+    for name in ("node-a", "node-b"):
+        assert sizes[name]["cpu"] == "3"
+        assert int(sizes[name]["memory"].removesuffix("Ki")) == 3 * 2**20
+
+
+def test_up_again_changes_nothing(ours: Testbed) -> None:
+    before = ours.components()
+    assert all(before.values())
+    ours.up()
+    assert ours.components() == before
+
+
+def test_other_options_than_those_of_the_running_cluster_are_refused(ours: Testbed) -> None:
+    with pytest.raises(ClusterError, match="the cluster is up with cpu 3, not 7; take it down first"):
+        Testbed(ours.folder, cpu="7").up()
+
+
+def test_a_pod_runs_on_each_node(core: CoreV1Api, namespace: str) -> None:
+    nodes = [node.metadata.name for node in core.list_node().items if not node.spec.taints]
+    for node in nodes:
+        run(core, namespace, f"hello-{node}", f"import numpy; print('{node}', numpy.arange(4).sum())", nodeName=node)
+    for node in nodes:
+        assert output(core, namespace, f"hello-{node}") == f"{node} 6\n"
+
+
+def test_a_pod_may_ask_for_all_that_a_node_offers_and_no_more(ours: Testbed, core: CoreV1Api, namespace: str) -> None:
+    for name, cpu in (("all", "3"), ("more", "3001m")):
+        asked = {"requests": {"cpu": cpu}, "limits": {"cpu": cpu, "memory": "64Mi"}}
+        container = {"name": "main", "image": PYTHON_IMAGE, "command": ["true"], "resources": asked}
+        run(core, namespace, name, "", containers=[container])
+    output(core, namespace, "all")
+    (condition,) = core.read_namespaced_pod("more", namespace).status.conditions
+    assert "Insufficient cpu" in condition.message
+
+
+def test_the_name_of_a_headless_service_is_found_in_a_pod_on_the_other_node(core: CoreV1Api, namespace: str) -> None:
+    service = {"clusterIP": "None", "selector": {"app": "server"}, "publishNotReadyAddresses": True}
+    core.create_namespaced_service(namespace, {"metadata": {"name": "server"}, "spec": service})
+    serve = "import socket; s = socket.create_server(('', 7000)); s.accept()[0].sendall(b'hello')"
+    first, *_, last = [node.metadata.name for node in core.list_node().items if not node.spec.taints]
+    run(core, namespace, "server", serve, nodeName=first, hostname="first", subdomain="server")
+    ask = f"""
+import socket, time
+for attempt in range(100):
+    try:
+        print(socket.create_connection(("first.server.{namespace}.svc.cluster.local", 7000), 5).recv(9).decode())
+        break
+    except OSError as error:
+        time.sleep(0.2)
+try:
+    socket.getaddrinfo("no.such.name", 1)
+except socket.gaierror:
+    print("no such name")
+"""
+    run(core, namespace, "client", ask, nodeName=last)
+    assert output(core, namespace, "client") == "hello\nno such name\n"
+
+
+def test_the_api_server_comes_back_after_a_kill_and_pods_live_on(
+    ours: Testbed, core: CoreV1Api, namespace: str
+) -> None:
+    run(core, namespace, "lasting", "import time; time.sleep(1000)")
+    until(lambda: phase(core, namespace, "lasting") == "Running")
+    ours.kill("kube-apiserver")
+    assert ours.components()["kube-apiserver"] is None
+    with pytest.raises(urllib3.exceptions.HTTPError):
+        core.list_node(_request_timeout=2)
+    ours.start("kube-apiserver")
+    ours.up()
+    assert phase(core, namespace, "lasting") == "Running"
+    run(core, namespace, "late", "print('late')")
+    assert output(core, namespace, "late") == "late\n"
+
+
+@pytest.mark.parametrize("component", ["etcd", "containerd-a", "kubelet-b", "kube-scheduler", "kube-proxy"])
+def test_up_starts_what_has_died_and_only_that(ours: Testbed, core: CoreV1Api, namespace: str, component: str) -> None:
+    before = ours.components()
+    ours.kill(component)
+    ours.up()
+    after = ours.components()
+    assert all(after.values())
+    assert {name for name in after if after[name] != before[name]} == {component}
+    run(core, namespace, "after", "print('well')")
+    assert output(core, namespace, "after") == "well\n"
+
+
+def test_down_leaves_nothing(ours: Testbed, second: Testbed) -> None:
+    before = _host()
+    second.up()
+    with kubernetes.config.new_client_from_config(str(second.kubeconfig)) as client:
+        core = CoreV1Api(client)
+        stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(1000)"
+        for node in ("node-a", "node-b"):
+            run(core, "default", f"stubborn-{node}", stubborn, nodeName=node)
+            until(lambda name=f"stubborn-{node}": phase(core, "default", name) == "Running")
+    assert _host() != before
+    second.down()
+    assert _host() == before
+    assert not _traces(second)
+    assert ours.alive
+    second.down()  # of what is down: changes nothing
+
+
+def test_a_start_that_was_cut_off_leaves_nothing_after_down(ours: Testbed, second: Testbed) -> None:
+    words = [sys.executable, "-m", "tests.cluster.testbed", "up", "--dir", str(second.folder)]
+    for moment in (0.3, 1.0, 2.5):
+        starting = subprocess.Popen(words, cwd=CHECKOUT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        time.sleep(moment)
+        starting.kill()
+        starting.wait()
+        second.down()
+        assert not _traces(second)
+
+
+def test_a_machine_without_go_is_told_what_it_lacks(tmp_path: Path) -> None:
+    path = "/usr/sbin:/usr/bin:/sbin:/bin"
+    if any(Path(folder, "go").exists() for folder in path.split(":")):
+        pytest.skip("Go is among the system's own commands")
+    done = _command("up", "--dir", "/var/tmp/optimus-no-go", PATH=path, XDG_CACHE_HOME=str(tmp_path))
+    assert done.returncode == 2
+    assert "Go 1.26 or newer" in done.stderr
+    assert "OPTIMUS_TEST_KUBECONFIG=/path/to/kubeconfig" in done.stderr
+
+
+def test_nothing_is_done_to_a_cluster_of_ones_own(tmp_path: Path) -> None:
+    own = tmp_path / "kubeconfig"
+    assert _command("up", OPTIMUS_TEST_KUBECONFIG=str(own)).returncode == 2
+    own.touch()
+    for command, code, text in (("up", 0, f"{own}\n"), ("down", 0, ""), ("kill etcd", 1, "")):
+        done = _command(*command.split(), OPTIMUS_TEST_KUBECONFIG=str(own))
+        assert (done.returncode, done.stdout) == (code, text)
+
+
+def _command(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    whole = [sys.executable, "-m", "tests.cluster.testbed", *words]
+    return subprocess.run(
+        whole, cwd=CHECKOUT, env={**os.environ, **environ}, capture_output=True, text=True, check=False
+    )
+
+
+def _host() -> dict[str, Any]:
+    """What a cluster could change on the machine."""
+    tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True, check=False)
+    return {
+        "devices": set(os.listdir("/sys/class/net")),
+        "tables": tables.stdout,
+        "mounts": Path("/proc/self/mountinfo").read_text(),
+        "cgroups": {str(path) for path in CGROUPS.glob("*/ot-*")} | {str(path) for path in CGROUPS.glob("ot-*")},
+        "files": [Path("/etc", name).read_text() for name in ("hosts", "resolv.conf")],
+        "folders": {path.name for path in Path("/var/tmp").glob("optimus-testbed-*")},
+    }
+
+
+def _traces(bed: Testbed) -> list[str]:
+    """Processes that have to do with the cluster's folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if str(bed.folder) in " ".join([*process.cmdline(), process.cwd()]) and process.pid != os.getpid():
+                found.append(f"{process.pid} {process.cmdline()}")
+        except psutil.Error:
+            continue
+    return found
