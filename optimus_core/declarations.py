@@ -8,6 +8,7 @@ from typing import Any
 
 from optimus_core import checks
 from optimus_core.errors import SpecificationError
+from optimus_core.pod_rules import Checkpoints
 from optimus_core.resources import Resources
 
 LOCAL: Mapping[str, dict[str, Any]] = {"local": {"kind": "local"}}
@@ -77,7 +78,7 @@ def _local(given: Mapping[str, Any]) -> None:
 def _kubernetes(given: Mapping[str, Any]) -> None:
     checks.keys(
         given,
-        ("kind", "in_cluster", "config_file", "context", "airflow_connection", "namespaces"),
+        ("kind", "in_cluster", "config_file", "context", "airflow_connection", "namespaces", "checkpoints"),
         "a Kubernetes cluster",
     )
     for key, example in (("config_file", "~/.kube/config"), ("context", "kind"), ("airflow_connection", "kubernetes")):
@@ -93,6 +94,8 @@ def _kubernetes(given: Mapping[str, Any]) -> None:
         )
     if "context" in given and ways != ["config_file"]:
         raise SpecificationError(f"context belongs to config_file, not to {ways[0]}. Leave it out.")
+    if "checkpoints" in given:
+        Checkpoints.read(given["checkpoints"])
     spaces = given.get("namespaces", ["default"])
     if not isinstance(spaces, list) or not spaces or not all(isinstance(space, str) and space for space in spaces):
         raise SpecificationError(f"namespaces is {checks.shown(spaces)}; it is a list. Write such as [training].")

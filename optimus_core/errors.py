@@ -15,6 +15,14 @@ class ClusterUnavailable(OptimusError):
     """The cluster could not be asked: nothing is known, so nothing may be concluded from it."""
 
 
+class ClusterRefusesNow(OptimusError):
+    """The cluster has no place for it at present; the same request may be accepted later. Carries its own words."""
+
+
+class PermissionMissing(ClusterUnavailable):
+    """The cluster forbids us a call: the text names the permission that is missing."""
+
+
 class NameTaken(OptimusError):
     """A replica's name is in use by something that Optimus did not make for this job."""
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from optimus_core import checks, job_rules
+from optimus_core import checks, job_rules, pod_rules
 from optimus_core.choices import (
     STOPS,
     STRATEGIES,
@@ -37,6 +37,7 @@ __all__ = [
 
 FRAMEWORKS = ("mxnet", "tensorflow", "pytorch", "torchrun")
 BATCH_PER = ("job", "worker")
+TEMPLATES = ("pod", "worker_pod", "server_pod")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +90,16 @@ class TrainingJob:
     """Whose quota the job counts against."""
     start_timeout: float = 300
     """Seconds in which all replicas must run."""
+    namespace: str | None = None
+    """Where replicas are pods: their namespace. None: the cluster's first."""
+    checkpoints: Mapping[str, str] | None = None
+    """Where replicas are pods: ``{"claim": NAME}`` or ``{"url": URL}``. None: what the cluster declares."""
+    pod: Mapping[str, Any] = field(default_factory=dict)
+    """Where replicas are pods: a template for all of them, with a pod's ``metadata`` and ``spec``."""
+    worker_pod: Mapping[str, Any] = field(default_factory=dict)
+    """The same for workers only, on top of ``pod``."""
+    server_pod: Mapping[str, Any] = field(default_factory=dict)
+    """The same for servers only, on top of ``pod``."""
 
     def __post_init__(self) -> None:
         self.validate()
@@ -132,6 +143,8 @@ class TrainingJob:
             "working_dir": self.working_dir,
             "framework": self.framework,
         }
+        pods = {name: getattr(self, name) for name in (*TEMPLATES, "namespace", "checkpoints")}
+        parts |= {name: value for name, value in pods.items() if value}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,11 +154,13 @@ class TrainingJob:
         data |= {"workers": self.workers.to_dict(), "servers": self.servers and self.servers.to_dict()}
         data["stop"] = to_data(self.stop) if self.stop else None
         data["deadline"] = self.deadline.isoformat() if self.deadline else None
+        data |= {name: dict(data[name]) or None for name in TEMPLATES}
         return {key: value for key, value in data.items() if value is not None}
 
     def public_dict(self) -> dict[str, Any]:
         """Return :meth:`to_dict` without the values of environment variables: for logs, pages and snapshots."""
-        return self.to_dict() | {"env": dict.fromkeys(self.env, "***")}
+        pods = {name: pod_rules.without_values(getattr(self, name)) for name in TEMPLATES if getattr(self, name)}
+        return self.to_dict() | {"env": dict.fromkeys(self.env, pod_rules.HIDDEN)} | pods
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], origin: str = "job file") -> TrainingJob:
@@ -358,3 +373,8 @@ def _check_rest(job: TrainingJob) -> None:
     if not isinstance(job.resumable, bool):
         raise SpecificationError(f"resumable is {checks.shown(job.resumable)}; it is a choice. Write true or false.")
     job_rules.deadline(job.deadline)
+    pod_rules.namespace(job.namespace)
+    if job.checkpoints is not None:
+        pod_rules.Checkpoints.read(job.checkpoints)
+    for name in TEMPLATES:
+        pod_rules.template(getattr(job, name), name)

@@ -34,6 +34,8 @@ class ReasonCode(StrEnum):
     NODE_NOT_READY = "node_not_ready"
     WAITS_FOR_ROOM = "waits_for_room"
     WAITS_FOR_ROOM_TO_BE_FREED = "waits_for_room_to_be_freed"
+    WAITS_FOR_GATE = "waits_for_gate"
+    REFUSED_FOR_NOW = "refused_for_now"
     CAN_NEVER_FIT = "can_never_fit"
     PINNED = "pinned"
     BARRED_SIZE = "barred_size"
@@ -128,6 +130,8 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     " are done again]",
     ReasonCode.NO_CHECKPOINT: "Stopped, but no complete checkpoint[ after step {step:count}] confirms it",
     ReasonCode.RETRIED: "Retried[ after {failure}][ (retry {retry})][ in {seconds:time}]",
+    ReasonCode.WAITS_FOR_GATE: "Waits to be let in[: {gate}]",
+    ReasonCode.REFUSED_FOR_NOW: "Waits, since the cluster has no place for it now[: {message}]",
     ReasonCode.REFUSED: "Refused by the cluster[: {message}]",
     ReasonCode.LOST: f"Lost{_REPLICA}[ on node {{node}}][: {{message}}]{_COUNTED}",
     ReasonCode.NODE_LOST: "Node[ {node}] is lost[ for {seconds:time}]" + _COUNTED,

@@ -12,14 +12,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from optimus_core.resources import Resources
 from optimus_core.roles import Endpoint, Role
 
 __all__ = [
-    "Cluster", "Endpoint", "Member", "NodeInfo", "Output", "OutputLine", "Phase", "Replica", "ReplicaSpec", "Role",
+    "CheckpointPlace", "Cluster", "Endpoint", "Member", "NodeInfo", "Output", "OutputLine", "Phase", "Replica",
+    "ReplicaSpec", "Role", "Taint",
 ]  # fmt: skip
+
+
+HELD = "SchedulingGated"
+"""Reason of a replica that somebody, such as Kueue, has not let in yet: it waits, and nothing is wrong with it."""
 
 
 class Phase(StrEnum):
@@ -58,6 +64,12 @@ class ReplicaSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     working_dir: str | None = None
     """None: the image's, or where replicas are processes the home of their user."""
+    namespace: str | None = None
+    """Where replicas are pods: None is the cluster's first. Ignored elsewhere."""
+    claim: str | None = None
+    """The volume claim that holds checkpoints, where replicas are pods."""
+    pod: Mapping[str, Any] = field(default_factory=dict)
+    """Where replicas are pods: the user's template, with a pod's ``metadata`` and ``spec``. Ignored elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +98,17 @@ class Replica:
     created_at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
+    namespace: str = ""
+    """Empty where there are none."""
+
+
+@dataclass(frozen=True)
+class Taint:
+    """What keeps replicas off a node that do not tolerate it."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
 
 
 @dataclass(frozen=True)
@@ -97,6 +120,17 @@ class NodeInfo:
     others: Resources = field(default_factory=Resources)
     labels: Mapping[str, str] = field(default_factory=dict)
     ready: bool = True
+    taints: tuple[Taint, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckpointPlace:
+    """Where the replicas of a job write checkpoints."""
+
+    root: str | None = None
+    """A folder as replicas see it, or a URL; None: the one that the settings name, since they are of this machine."""
+    claim: str | None = None
+    """The volume claim behind it."""
 
 
 @dataclass(frozen=True)
@@ -152,11 +186,28 @@ class Cluster(Protocol):
         """Return where each member of a group will listen: the same each time that the group is asked about."""
         ...
 
+    def checkpoint_place(self, asked: Mapping[str, str] | None, resumable: bool) -> CheckpointPlace:
+        """Return where a job's checkpoints lie.
+
+        Args:
+            asked: what the job says of it.
+            resumable: whether it keeps any.
+
+        Raises:
+            SpecificationError: it keeps some and there is no place for them.
+        """
+        ...
+
+    def library(self, folder: Path) -> str:
+        """Return where replicas will find a folder of this machine that they are all given to import from."""
+        ...
+
     def check(self, replicas: Sequence[ReplicaSpec]) -> None:
         """Try without starting anything whether these replicas would be accepted.
 
         Raises:
             SpecificationError: they never would be as they are.
+            ClusterRefusesNow: a quota or the like is in the way; they may be accepted later.
             ClusterUnavailable: nothing can be said now.
         """
         ...
@@ -167,6 +218,7 @@ class Cluster(Protocol):
         Raises:
             NameTaken: a name is in use by something else; nothing new was started.
             SpecificationError: the cluster refuses a replica; nothing new was started.
+            ClusterRefusesNow: it does so for the time being; nothing new was started.
             ClusterUnavailable: nothing can be said now; call again.
         """
         ...
@@ -186,6 +238,11 @@ class Cluster(Protocol):
         """
         ...
 
-    def forget(self, job: str) -> None:
-        """Remove what is left of the job's ended replicas, outputs included."""
+    def forget(self, job: str, before: int | None = None) -> None:
+        """Remove what is left of the job's ended replicas, outputs included.
+
+        Args:
+            job: the job.
+            before: only those of earlier generations than this one.
+        """
         ...

@@ -9,11 +9,11 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from optimus_core.cluster import life, records
-from optimus_core.cluster.base import Endpoint, Member, NodeInfo, Output, Replica, ReplicaSpec
+from optimus_core.cluster.base import CheckpointPlace, Endpoint, Member, NodeInfo, Output, Replica, ReplicaSpec
 from optimus_core.cluster.nodes import this_machine
 from optimus_core.cluster.output import read_lines
 from optimus_core.cluster.ports import Ports
@@ -78,6 +78,14 @@ class LocalCluster:
         """Return a port of this machine for each member; the same each time."""
         return self._ports.of(group, members)
 
+    def checkpoint_place(self, asked: Mapping[str, str] | None, resumable: bool) -> CheckpointPlace:
+        """Return that of the settings: replicas are of this machine."""
+        return CheckpointPlace()
+
+    def library(self, folder: Path) -> str:
+        """Return the folder itself: replicas are of this machine."""
+        return str(folder)
+
     def check(self, replicas: Sequence[ReplicaSpec]) -> None:
         """Look for what would keep these replicas from starting."""
         names = [spec.name for spec in replicas]
@@ -90,7 +98,7 @@ class LocalCluster:
         known = [node.name for node in self._nodes]
         if not _NAME.fullmatch(spec.name):
             raise SpecificationError(f'"{spec.name}" is no name of a replica: write letters, digits and "-".')
-        if spec.node not in known:
+        if spec.node and spec.node not in known:
             raise SpecificationError(f'There is no node "{spec.node}" in cluster {self.name}: {", ".join(known)}.')
         if not spec.command:
             raise SpecificationError(f"{spec.name} has no command. Write such as [python, train.py].")
@@ -154,10 +162,12 @@ class LocalCluster:
         return Output(lines, str(position), ended and complete, missed)
 
     @_Unavailable()
-    def forget(self, job: str) -> None:
+    def forget(self, job: str, before: int | None = None) -> None:
         """Remove the records and outputs of the job's ended replicas, and its ports once none is left."""
-        left = False
+        left = before is not None
         for record in self._records(job):
+            if before is not None and record.spec["generation"] >= before:
+                continue
             if life.observe(record).phase.ended:
                 self._remove(record.folder)
             else:

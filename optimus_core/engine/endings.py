@@ -114,6 +114,25 @@ def _attempts(used: Numbers) -> Numbers:
     return {"failed_generations": ", ".join(str(number) for number in used["generations"])}
 
 
+def roll_back(ctx: Context, job: JobRow, generation: GenerationRow, code: str, numbers: Numbers) -> None:
+    """The cluster has no place for a generation now: give it up whole, and let a round decide anew after a wait.
+
+    No retry is used up, since nothing is wrong with the job; its size is barred for a while.
+    """
+    with ctx.store.transaction() as tx:
+        row, owner = tx.generation(job.id, generation.number), tx.job(job.id)
+        if row is None or owner is None or row.state not in ("starting", "running"):
+            return
+        cause = {"code": code, "numbers": numbers}
+        _drain(tx, row, cause)
+        tx.record(owner, "rolled_back", row.number, **cause)
+        if owner.state == "stopping":
+            return
+        owner.state, owner.wanted, owner.reason = "queued", 0, cause
+        owner.not_before = tx.now + timedelta(seconds=ctx.settings.retry_backoff_seconds)
+        tx.revise(owner.cluster)
+
+
 def _requeue(ctx: Context, tx: Transaction, owner: JobRow, kind: str, used: int) -> None:
     delay = min(ctx.settings.retry_backoff_seconds * 2 ** (used - 1), ctx.settings.retry_backoff_max_seconds)
     owner.state, owner.wanted, owner.not_before = "queued", 0, tx.now + timedelta(seconds=delay)

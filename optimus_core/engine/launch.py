@@ -7,10 +7,13 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 import optimus_train
 from optimus_core import __version__
-from optimus_core.cluster.base import Cluster, ReplicaSpec, Role
+from optimus_core.cluster.base import CheckpointPlace, Cluster, ReplicaSpec, Role
+from optimus_core.cluster.eligibility import Needs
+from optimus_core.cluster.merge import merged
 from optimus_core.engine.context import Context
 from optimus_core.frameworks import Group, Member, environment, roles
 from optimus_core.job import TrainingJob
@@ -72,7 +75,7 @@ def _seats(placement: Mapping[str, Mapping[str, int]], kind: str) -> Iterator[st
 def replica_specs(ctx: Context, row: JobRow, generation: GenerationRow, cluster: Cluster) -> list[ReplicaSpec]:
     """Return the replicas of a generation, each with its whole environment."""
     job = job_of(row)
-    group = group_name(row.name, generation.number)
+    group, place = group_name(row.name, generation.number), cluster.checkpoint_place(job.checkpoints, job.resumable)
     placed = place_members(job, generation)
     endpoints = cluster.endpoints(group, [(role, index) for role, index, _ in placed])
     members = tuple(Member(role, index, endpoints[role, index]) for role, index, _ in placed)
@@ -83,14 +86,14 @@ def replica_specs(ctx: Context, row: JobRow, generation: GenerationRow, cluster:
         members=members,
         batch_size=job.batch_size,
         batch_per=job.batch_per,
-        checkpoints=str(checkpoint_folder(ctx, row)),
+        checkpoints=checkpoint_folder(ctx, row, place),
         grace_seconds=job.grace_seconds,
     )
-    library = runtime_folder(ctx)
+    library = cluster.library(runtime_folder(ctx))
     specs = []
     for member, (role, index, node) in zip(members, placed, strict=True):
         env = dict(job.env) | environment(job.framework, shared, member)
-        env["PYTHONPATH"] = ":".join(filter(None, [str(library), job.env.get("PYTHONPATH", "")]))
+        env["PYTHONPATH"] = ":".join(filter(None, [library, job.env.get("PYTHONPATH", "")]))
         env.setdefault("PYTHONUNBUFFERED", "1")
         specs.append(
             ReplicaSpec(
@@ -107,9 +110,51 @@ def replica_specs(ctx: Context, row: JobRow, generation: GenerationRow, cluster:
                 image=job.image,
                 labels={OWNER_LABEL: owner_of(row)},
                 working_dir=job.working_dir,
+                namespace=job.namespace,
+                claim=place.claim,
+                pod=pod_template(job, role),
             )
         )
     return specs
+
+
+def pod_template(job: TrainingJob, role: Role) -> dict[str, Any]:
+    """Return the user's template for the pods of a role."""
+    return merged(job.pod, job.server_pod if role is Role.SERVER else job.worker_pod)
+
+
+def needs_of(job: TrainingJob) -> dict[Role, Needs]:
+    """Return role -> what its replicas need of a node."""
+    needs = {Role.WORKER: Needs.of(job.workers.node_selector, pod_template(job, Role.WORKER))}
+    if job.servers is not None:
+        needs[Role.SERVER] = Needs.of(job.servers.node_selector, pod_template(job, Role.SERVER))
+    return needs
+
+
+def trial_specs(job: TrainingJob, name: str, cluster: Cluster) -> list[ReplicaSpec]:
+    """Return one replica of each role, on no node yet: what a cluster can judge before there is a plan."""
+    place = cluster.checkpoint_place(job.checkpoints, job.resumable)
+    kinds = [Role.WORKER] + ([Role.SERVER] if job.servers is not None else [])
+    return [
+        ReplicaSpec(
+            name=replica_name(name, role, 0, 0),
+            job=name,
+            generation=0,
+            role=role,
+            index=0,
+            node="",
+            resources=demand(job, role),
+            command=tuple(job.command),
+            env=dict(job.env),
+            grace_seconds=job.grace_seconds,
+            image=job.image,
+            working_dir=job.working_dir,
+            namespace=job.namespace,
+            claim=place.claim,
+            pod=pod_template(job, role),
+        )
+        for role in kinds
+    ]
 
 
 def owner_of(row: JobRow) -> str:
@@ -117,9 +162,10 @@ def owner_of(row: JobRow) -> str:
     return f"{row.id}-{row.created_at:%Y%m%dT%H%M%S%f}"
 
 
-def checkpoint_folder(ctx: Context, row: JobRow) -> Path:
+def checkpoint_folder(ctx: Context, row: JobRow, place: CheckpointPlace) -> str:
     """Return where a job's checkpoints lie: a folder per start from scratch, below it one per generation."""
-    return Path(ctx.settings.checkpoint_root) / row.name / f"l{row.lineage}"
+    root = str(ctx.settings.checkpoint_root) if place.root is None else place.root.rstrip("/")
+    return f"{root}/{row.name}/l{row.lineage}"
 
 
 def runtime_folder(ctx: Context) -> Path:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from optimus_core.cluster.base import Cluster, Phase, Replica
+from optimus_core.cluster.base import HELD, Cluster, Phase, Replica
 from optimus_core.engine import collect, endings
 from optimus_core.engine.context import Context
 from optimus_core.engine.launch import demand_by_node, job_of, replica_specs
 from optimus_core.engine.ledger import granted, missing, observed, room_for
 from optimus_core.engine.verdict import ALIVE, Outcome, judge
-from optimus_core.errors import ClusterUnavailable, OptimusError
+from optimus_core.errors import ClusterRefusesNow, ClusterUnavailable, OptimusError
 from optimus_core.frameworks import deciders, roles
 from optimus_core.store import ACTIVE, CONFLICTS, FINAL, GenerationRow, JobRow
 
@@ -184,14 +184,22 @@ def _await_start(view: View, generation: GenerationRow, present: Sequence[Replic
                 row.state, row.running_at = "running", tx.now
                 job.started_at = job.started_at or tx.now
                 tx.record(job, "running", row.number, servers=row.servers, workers=row.workers)
+        view.cluster.forget(view.job.name, before=generation.number)
         return Step("running", min(view.ctx.settings.poll_seconds, 1.0))
+    waiting = next((r for r in sorted(present, key=lambda r: r.name) if r.phase is Phase.PENDING and r.reason), None)
+    if waiting is not None and waiting.reason == HELD:
+        endings.note_waiting(view.ctx, view.job, {"code": "waits_for_gate", "numbers": {"gate": waiting.message or ""}})
+        return Step("held", view.ctx.settings.poll_seconds)
     with view.ctx.store.transaction() as tx:
         late = generation.starting_at is not None and tx.now - generation.starting_at > timedelta(
             seconds=job_of(view.job).start_timeout
         )
     if late:
         running = sum(r.phase is Phase.RUNNING for r in present)
-        endings.fail_as(view.ctx, view.job, generation, "start_timeout", {"running": running, "expected": len(present)})
+        numbers: dict[str, str | int] = {"running": running, "expected": len(present)}
+        if waiting is not None:
+            numbers |= {"replica": waiting.name, "message": f"{waiting.reason}: {waiting.message or ''}"}
+        endings.fail_as(view.ctx, view.job, generation, "start_timeout", numbers)
         return Step("start timeout", 0.0)
     return Step("starting", min(view.ctx.settings.poll_seconds, 1.0))
 
@@ -217,6 +225,9 @@ def _create(view: View, generation: GenerationRow) -> Step:
         view.cluster.create(specs[0].job + f"-g{generation.number}", specs)
     except ClusterUnavailable:
         raise
+    except ClusterRefusesNow as error:
+        endings.roll_back(view.ctx, view.job, generation, "refused_for_now", {"message": str(error)})
+        return Step("rolled back", 0.0)
     except OptimusError as error:
         endings.fail_as(view.ctx, view.job, generation, "refused", {"message": str(error)})
         return Step("refused", 0.0)
@@ -232,6 +243,10 @@ def _resize(view: View, present: GenerationRow, wanted: GenerationRow) -> Step:
         view.cluster.check(replica_specs(view.ctx, view.job, wanted, view.cluster))
     except ClusterUnavailable:
         raise
+    except ClusterRefusesNow as error:
+        cause = {"code": "refused_for_now", "numbers": {"message": str(error)}}
+        endings.supersede(view.ctx, view.job, wanted, cause)
+        return Step("running", view.ctx.settings.poll_seconds)
     except OptimusError as error:
         endings.supersede(view.ctx, view.job, wanted, {"code": "refused", "numbers": {"message": str(error)}})
         return Step("running", view.ctx.settings.poll_seconds)

@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import Literal, cast
 
 from optimus_core.cluster.base import NodeInfo, Replica, Role
+from optimus_core.engine.columns import Columns
 from optimus_core.engine.context import Context
 from optimus_core.engine.estimate import estimate, work_kind
-from optimus_core.engine.launch import SCHEDULER_DEMAND, demand, job_of
+from optimus_core.engine.launch import SCHEDULER_DEMAND, demand, job_of, needs_of
 from optimus_core.engine.ledger import observed
 from optimus_core.frameworks import roles
 from optimus_core.job import TrainingJob
@@ -27,6 +28,8 @@ from optimus_core.store import ACTIVE, GenerationRow, JobRow, Transaction
 
 PLANNED = ("queued", "running", "paused")
 """States of a job that a plan gives something to."""
+_DID_NOT_START = ("start_timeout", "refused", "refused_for_now")
+"""Causes after which a size is barred for a while."""
 _LONG_BACK_OFF = 60.0
 """Seconds: a shorter back-off keeps its room, since the others could not use it in time."""
 
@@ -39,6 +42,7 @@ def take(ctx: Context, name: str, *, refit: bool = True) -> Snapshot:
     """
     cluster = ctx.cluster(name)
     nodes, replicas = cluster.nodes(), cluster.list()
+    columns = Columns(nodes)
     with ctx.store.transaction() as tx:
         jobs = tx.jobs(cluster=name, states=("queued", "running", "paused", "stopping"))
         views, draining = [], []
@@ -46,12 +50,12 @@ def take(ctx: Context, name: str, *, refit: bool = True) -> Snapshot:
             generations = tx.generations(row.id)
             draining += _draining(row, generations, replicas)
             if row.state in PLANNED and not _occupied_by_an_earlier_attempt(row, generations):
-                views.append(job_view(ctx, tx, row, generations, refit))
+                views.append(columns.ask(job_view(ctx, tx, row, generations, refit), needs_of(job_of(row))))
         return Snapshot(
             time=tx.now.timestamp(),
             cluster=name,
             settings=plan_settings(ctx),
-            nodes=[node_view(node) for node in nodes],
+            nodes=columns.offer(node_view(node) for node in nodes),
             jobs=views,
             draining=draining,
         )
@@ -169,7 +173,7 @@ def _barred(ctx: Context, tx: Transaction, job: TrainingJob, generations: Sequen
     failed = {
         (g.servers, g.workers)
         for g in generations
-        if (g.cause or {}).get("code") in ("start_timeout", "refused") and g.gone_at is not None and g.gone_at > since
+        if (g.cause or {}).get("code") in _DID_NOT_START and g.gone_at is not None and g.gone_at > since
     }
     sizes = math.prod(each.max - each.min + 1 for each in (job.workers, job.servers) if each is not None)
     if len(failed) >= sizes:

@@ -6,14 +6,17 @@ The try number only says "newer"; it is never an owner.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
+from optimus_core.cluster.base import Cluster
 from optimus_core.engine.context import Context
 from optimus_core.engine.identity import Identity
-from optimus_core.errors import SpecificationError
+from optimus_core.engine.launch import needs_of, trial_specs
+from optimus_core.errors import ClusterRefusesNow, SpecificationError
 from optimus_core.job import TrainingJob, capacity_check
 from optimus_core.store import ACTIVE, FINAL, GenerationRow, JobRow, Transaction
 
@@ -50,7 +53,7 @@ def submit(
         SpecificationError: the job can never run on this cluster; nothing was changed.
     """
     name = cluster or ctx.settings.cluster
-    capacity_check(job, [(node.name, node.allocatable) for node in ctx.cluster(name).nodes()])
+    _check(ctx.cluster(name), job, identity)
     token = uuid4().hex
     with ctx.store.transaction() as tx:
         tx.cluster(name)  # one submission at a time: two of the same job can't both create it
@@ -65,6 +68,22 @@ def submit(
         if action is not Action.FINISHED:
             tx.revise(row.cluster)
         return Submission(row.id, row.name, row.token, action)
+
+
+def _check(cluster: Cluster, job: TrainingJob, identity: Identity) -> None:
+    """Refuse a job that this cluster would never take, before anything is stored."""
+    nodes, selectors = cluster.nodes(), needs_of(job)
+    fitting = [node for node in nodes if any(needs.accept(node) for needs in selectors.values())]
+    for role, needs in selectors.items():
+        if nodes and not any(needs.accept(node) for node in nodes):
+            raise SpecificationError(
+                f'job "{job.name}": no node of cluster {cluster.name} may take one of {role}s'
+                f"{f' ({needs.describe()})' if needs else ''}. Correct its node_selector, affinity or tolerations; "
+                f"the nodes are {', '.join(node.name for node in nodes[:5])}."
+            )
+    capacity_check(job, [(node.name, node.allocatable) for node in fitting])
+    with contextlib.suppress(ClusterRefusesNow):
+        cluster.check(trial_specs(job, identity.label, cluster))
 
 
 def _create(tx: Transaction, job: TrainingJob, identity: Identity, try_number: int, token: str, cluster: str) -> JobRow:

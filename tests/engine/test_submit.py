@@ -119,6 +119,23 @@ def test_an_impossible_job_is_refused_with_its_numbers_and_nothing_is_stored(dri
     assert driver.cluster.list() == []
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        pytest.param({"working_dir": "/nowhere/at/all"}, '"/nowhere/at/all", which is no folder', id="no folder"),
+        pytest.param(
+            {"pod": {"spec": {"nodeSelector": {"zone": "z"}}}},
+            r"may take one of workers \(zone=z\)",
+            id="no node with the label",
+        ),
+    ],
+)
+def test_what_no_node_would_take_is_refused_before_anything_is_stored(driver, make_job, more, said):
+    with pytest.raises(SpecificationError, match=said):
+        driver.submit(make_job(**more))
+    assert driver.engine.jobs() == []
+
+
 def test_an_impossible_later_try_leaves_the_job_as_it_was(driver, make_job):
     made = driver.submit(make_job())
     with pytest.raises(SpecificationError):

@@ -1,0 +1,52 @@
+"""What a pod asks for, counted as Kubernetes' scheduler counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from optimus_core.resources import Resources, total
+
+_COUNTED_BY_NAME = ("cpu", "memory")
+
+
+def pod_requests(spec: Mapping[str, Any]) -> Resources:
+    """Return the effective requests of a pod's specification.
+
+    The containers and the init containers that keep running together, or the largest init container if that is more,
+    and the overhead. Source: kubernetes.io, "Init Containers", "Resource sharing within containers".
+    """
+    running = total(_asked(each) for each in spec.get("containers") or ())
+    largest = Resources()
+    for each in spec.get("initContainers") or ():
+        if each.get("restartPolicy") == "Always":
+            running = running + _asked(each)
+            largest = _largest(largest, running)
+        else:
+            largest = _largest(largest, _asked(each))
+    return _largest(running, largest) + amounts(spec.get("overhead") or {})
+
+
+def amounts(quantities: Mapping[str, Any]) -> Resources:
+    """Return Kubernetes' quantities as resources; kinds that nobody hands out by number are left out."""
+    kept = {name: value for name, value in quantities.items() if _counts(name)}
+    devices = {name: value for name, value in kept.items() if name not in _COUNTED_BY_NAME}
+    return Resources.of(cpu=kept.get("cpu", 0), memory=kept.get("memory", 0), devices=devices)
+
+
+def _counts(name: str) -> bool:
+    return name in _COUNTED_BY_NAME or (not name.startswith(("hugepages-", "attachable-volumes-")) and "/" in name)
+
+
+def _asked(container: Mapping[str, Any]) -> Resources:
+    resources = container.get("resources") or {}
+    return amounts(dict(resources.get("limits") or {}) | dict(resources.get("requests") or {}))
+
+
+def _largest(one: Resources, other: Resources) -> Resources:
+    return Resources({name: max(one[name], other[name]) for name in {*one, *other}})
+
+
+def sum_of(specs: Iterable[Mapping[str, Any]]) -> Resources:
+    """Return what several pods ask for together."""
+    return total(pod_requests(spec) for spec in specs)

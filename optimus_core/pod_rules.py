@@ -1,0 +1,106 @@
+"""What the parts of a job may be that only matter where replicas are pods: templates and places for checkpoints."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from optimus_core import checks
+from optimus_core.errors import SpecificationError
+
+MAIN = "base"
+"""Name of the container that trains, as in Airflow's KubernetesPodOperator."""
+_OURS = {
+    "metadata": ("name", "generateName", "namespace", "ownerReferences", "finalizers"),
+    "spec": ("restartPolicy", "hostname", "subdomain", "nodeName", "activeDeadlineSeconds"),
+}
+_DNS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
+HIDDEN = "***"
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where checkpoints lie when replicas are pods: a claim that exists, or a URL that the script understands."""
+
+    claim: str | None = None
+    """Name of a PersistentVolumeClaim; ReadWriteMany, unless all replicas stay on one node."""
+    url: str | None = None
+    """Such as ``s3://bucket/path``; handed to the script as it is."""
+
+    @classmethod
+    def read(cls, data: object) -> Checkpoints:
+        """Read what a job says of it.
+
+        Raises:
+            SpecificationError: it is neither one nor the other.
+        """
+        example = "{claim: training} or {url: s3://bucket/path}"
+        given = checks.mapping(data, "checkpoints", example)
+        checks.keys(given, ("claim", "url"), "checkpoints")
+        if len([value for value in given.values() if value is not None]) != 1:
+            raise SpecificationError(f"checkpoints is {checks.shown(dict(given))}; it is one place. Write {example}.")
+        claim, url = given.get("claim"), given.get("url")
+        if claim is not None and not (isinstance(claim, str) and _DNS.fullmatch(claim)):
+            raise SpecificationError(f"checkpoints.claim is {checks.shown(claim)}, which is no name of a claim.")
+        if url is not None and not (isinstance(url, str) and "://" in url and url.isprintable()):
+            raise SpecificationError(
+                f"checkpoints.url is {checks.shown(url)}, which is no URL. Write such as s3://bucket/path."
+            )
+        return cls(claim, url)
+
+
+def namespace(value: object) -> None:
+    """Refuse what is no name of a namespace."""
+    if value is not None and not (isinstance(value, str) and len(value) <= 63 and _DNS.fullmatch(value)):
+        raise SpecificationError(
+            f"namespace is {checks.shown(value)}, which Kubernetes takes for no name. Write such as training."
+        )
+
+
+def template(value: object, where: str) -> None:
+    """Refuse a pod template that is none, or that says what Optimus itself decides.
+
+    Raises:
+        SpecificationError: names the field.
+    """
+    given = checks.mapping(value, where, "{spec: {serviceAccountName: trainer}}")
+    checks.keys(given, ("metadata", "spec", "apiVersion", "kind"), where)
+    for part, names in _OURS.items():
+        inside = checks.mapping(given.get(part) or {}, f"{where}.{part}", "{}")
+        taken = sorted(set(names) & set(inside))
+        if taken:
+            raise SpecificationError(f"{where}.{part}.{taken[0]} is given, but Optimus decides it. Leave it out.")
+    _containers(given, where)
+    try:
+        json.dumps(given)
+    except (TypeError, ValueError) as error:
+        raise SpecificationError(f"{where} can't be written as JSON: {error}. Give plain data.") from error
+
+
+def _containers(given: Mapping[str, Any], where: str) -> None:
+    containers = (given.get("spec") or {}).get("containers", [])
+    if not isinstance(containers, list) or not all(
+        isinstance(each, Mapping) and each.get("name") for each in containers
+    ):
+        raise SpecificationError(
+            f"{where}.spec.containers is no list of containers with names. "
+            f'Write such as [{{name: {MAIN}, image: "registry/train:1.0"}}]; the one that trains is "{MAIN}".'
+        )
+
+
+def without_values(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a template without the values of its environment variables: for logs, pages and snapshots."""
+    copy: dict[str, Any] = json.loads(json.dumps(template))
+    for variable in _variables(copy):
+        if "value" in variable:
+            variable["value"] = HIDDEN
+    return copy
+
+
+def _variables(template: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    spec = template.get("spec") or {}
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        yield from container.get("env") or ()
