@@ -16,6 +16,7 @@ import pytest
 import urllib3.exceptions
 from kubernetes.client import ApiClient, CoreV1Api
 
+from optimus_core.resources import parse_quantity
 from tests.cluster.testbed import PYTHON_IMAGE, ClusterError, Testbed
 from tests.cluster.testbed.cgroups import ROOT as CGROUPS
 
@@ -77,7 +78,7 @@ def test_each_node_offers_what_was_asked_for(ours: Testbed, core: CoreV1Api) -> 
     sizes = {node.metadata.name: node.status.allocatable for node in core.list_node().items}
     for name in ("node-a", "node-b"):
         assert sizes[name]["cpu"] == "3"
-        assert int(sizes[name]["memory"].removesuffix("Ki")) == 3 * 2**20
+        assert parse_quantity(sizes[name]["memory"]) == 3 * 2**30
 
 
 def test_up_again_changes_nothing(ours: Testbed) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 _PRIVATE = ("/run", "/var/lib", "/var/log")
 """Sockets of shims, fixed folders of CNI and kubelet, links to the logs of pods."""
-_CPUS = Path("/sys/devices/system")
+_CPUS = Path("/sys/devices/system/node")
+"""Where kubelet counts processors."""
 
 
 def _mount(*words: str) -> None:
@@ -36,10 +37,8 @@ def mount(folder: Path) -> None:
     Path("/run/lock").mkdir()
     for name in ("hosts", "resolv.conf"):
         _bind(folder / name, Path("/etc") / name)
-    if (folder / "cpus").exists():
-        _bind(folder / "cpus" / "online", _CPUS / "cpu" / "online")
-        if (_CPUS / "node").exists():
-            _bind(folder / "cpus" / "node", _CPUS / "node")
+    if (folder / "cpus").exists() and _CPUS.exists():
+        _bind(folder / "cpus", _CPUS)
 
 
 def reap() -> None:

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from optimus_core.errors import SpecificationError
 from optimus_core.resources import parse_quantity
 from tests.cluster.testbed import cgroups, images
 from tests.cluster.testbed.errors import ClusterError
@@ -47,8 +48,11 @@ def kubelet(node: Node, program: Path, sandbox: str, options: Options) -> list[s
 
 def check(options: Options) -> None:
     """Refuse what no node of this machine can offer."""
-    memory = parse_quantity(options.memory, "--memory")
-    if parse_quantity(options.cpu, "--cpu") <= 0 or memory <= 0:
+    try:
+        cpu, memory = parse_quantity(options.cpu, "cpu"), parse_quantity(options.memory, "memory")
+    except SpecificationError as error:
+        raise ClusterError(str(error)) from None
+    if cpu <= 0 or memory <= 0:
         raise ClusterError(f"cpu is {options.cpu} and memory {options.memory}; both must be more than 0")
     if memory + _KEPT_FREE > _machine_memory():
         most = (_machine_memory() - _KEPT_FREE) // 2**20
@@ -58,20 +62,22 @@ def check(options: Options) -> None:
 def pretend_cores(folder: Path, options: Options) -> None:
     """Write what kubelet shall see of processors, where more are asked for than there are.
 
-    Kubelet counts them in /sys. The sandbox shows it these files there; containers have a /sys of their own.
+    Kubelet counts folders in /sys/devices/system/node, where the sandbox shows it ours. It also binds pods to the
+    processors of that number, which must exist: so the third of two is the first again, by the name ``cpu00``.
+    Containers have a /sys of their own, which tells the truth.
     """
-    cores = _cores(options)
-    if cores == os.cpu_count():
+    real = sorted(os.sched_getaffinity(0))
+    if _cores(options) == len(real):
         return
-    write(folder / "cpus" / "online", f"0-{cores - 1}\n")
-    for core in range(cores):
-        topology = folder / "cpus" / "node" / "node0" / f"cpu{core}" / "topology"
+    for core in range(_cores(options)):
+        again, number = divmod(core, len(real))
+        topology = folder / "cpus" / "node0" / f"cpu{'0' * again}{real[number]}" / "topology"
         write(topology / "core_id", f"{core}\n")
         write(topology / "physical_package_id", "0\n")
 
 
 def _cores(options: Options) -> int:
-    return max(os.cpu_count() or 1, math.ceil(parse_quantity(options.cpu)))
+    return max(len(os.sched_getaffinity(0)), math.ceil(parse_quantity(options.cpu)))
 
 
 def _machine_memory() -> int:
