@@ -65,6 +65,22 @@ while step < steps:
 """A training that makes STEPS steps, saves each SAVE_EVERY and when it is asked to stop, and goes on from there."""
 
 
+NEEDS_A_CLUSTER = Path(__file__).parent / "kubernetes"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what needs a Kubernetes cluster unless it is asked for by name: `make test-kubernetes` does."""
+    asked = any(NEEDS_A_CLUSTER.is_relative_to(path) or path.is_relative_to(NEEDS_A_CLUSTER) for path in _asked(config))
+    return True if collection_path == NEEDS_A_CLUSTER and not asked else None
+
+
+def _asked(config: pytest.Config) -> list[Path]:
+    paths = [
+        config.invocation_params.dir / arg.split("::")[0] for arg in config.invocation_params.args if arg[0] != "-"
+    ]
+    return [path.resolve() for path in paths if path.exists() and "kubernetes" in path.parts]
+
+
 def until(condition: Callable[[], Any], seconds: float = 30.0, pause: float = 0.02) -> Any:
     """Poll until ``condition()`` is true and return it."""
     end = time.monotonic() + seconds

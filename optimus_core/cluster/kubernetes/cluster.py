@@ -20,6 +20,7 @@ from optimus_core.cluster.kubernetes import manifests
 from optimus_core.cluster.kubernetes.api import Api, Conflict, NotFound
 from optimus_core.cluster.kubernetes.capacity import has_ended, is_ready, node_infos, short_of
 from optimus_core.cluster.kubernetes.output import Cursor, parse
+from optimus_core.cluster.kubernetes.shared import SharedRead
 from optimus_core.cluster.kubernetes.status import GENERATION, JOB, STOP_ASKED, Sight, replica_of, stop_asked
 from optimus_core.errors import (
     ClusterRefusesNow,
@@ -59,12 +60,14 @@ class KubernetesCluster:
         self._api = api
         self._told: set[str] = set()
         """What was said to be missing, once."""
+        self._ours = SharedRead(self._read_ours)
+        self._others = SharedRead(lambda: (self._nodes(), self._all_pods()))
 
     # What there is
 
     def nodes(self) -> builtins.list[NodeInfo]:
         """Return the nodes; what others ask for is counted as far as their pods may be read."""
-        return node_infos(self._nodes(), self._all_pods())
+        return node_infos(*self._others.get())
 
     def _nodes(self) -> builtins.list[Json]:
         return builtins.list(self._api.items("/api/v1/nodes"))
@@ -84,13 +87,13 @@ class KubernetesCluster:
 
     def list(self, job: str | None = None) -> builtins.list[Replica]:
         """Return the replicas of ``job``, or of all jobs, the ended ones too until they are forgotten."""
-        pods = [pod for space in self.namespaces for pod in self._pods_of(space, job)]
+        pods = [pod for pod in self._ours.get() if job in (None, pod["metadata"]["labels"].get(JOB))]
         sight = Sight(datetime.now(UTC), self._away(pods))
         return sorted(_replicas(pods, sight), key=lambda replica: replica.name)
 
-    def _pods_of(self, namespace: str, job: str | None) -> Iterator[Json]:
-        selector = manifests.SELECTOR + (f",{JOB}={job}" if job is not None else f",{JOB}")
-        return self._api.items(_pods(namespace), labelSelector=selector)
+    def _read_ours(self) -> builtins.list[Json]:
+        selector = f"{manifests.SELECTOR},{JOB}"
+        return [pod for space in self.namespaces for pod in self._api.items(_pods(space), labelSelector=selector)]
 
     def _away(self, pods: Sequence[Json]) -> frozenset[str]:
         """Return the nodes of these pods that are not ready; asked only if a pod's own status hints at it."""
