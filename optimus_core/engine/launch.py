@@ -132,16 +132,17 @@ def needs_of(job: TrainingJob) -> dict[Role, Needs]:
 
 
 def trial_specs(job: TrainingJob, name: str, cluster: Cluster) -> list[ReplicaSpec]:
-    """Return one replica of each role, on no node yet: what a cluster can judge before there is a plan."""
+    """Return one or two replicas of each role, on no node yet: what a cluster can judge before there is a plan."""
     place = cluster.checkpoint_place(job.checkpoints, job.resumable)
-    kinds = [Role.WORKER] + ([Role.SERVER] if job.servers is not None else [])
+    each = [(Role.WORKER, job.workers)] + ([(Role.SERVER, job.servers)] if job.servers is not None else [])
+    kinds = [(role, index) for role, replicas in each for index in range(min(2, replicas.max))]
     return [
         ReplicaSpec(
-            name=replica_name(name, role, 0, 0),
+            name=replica_name(name, role, index, 0),
             job=name,
             generation=0,
             role=role,
-            index=0,
+            index=index,
             node="",
             resources=demand(job, role),
             command=tuple(job.command),
@@ -153,7 +154,7 @@ def trial_specs(job: TrainingJob, name: str, cluster: Cluster) -> list[ReplicaSp
             claim=place.claim,
             pod=pod_template(job, role),
         )
-        for role in kinds
+        for role, index in kinds
     ]
 
 

@@ -3,6 +3,8 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from optimus_core.cluster.kubernetes.shared import SharedRead
 
 
@@ -39,10 +41,6 @@ def test_a_read_that_fails_is_the_callers_error_and_the_next_one_reads_anew():
         return answer
 
     shared = SharedRead(read)
-    try:
+    with pytest.raises(OSError, match="away"):
         shared.get()
-    except OSError as error:
-        assert str(error) == "away"
-    else:
-        raise AssertionError("it must raise")
     assert shared.get() == "pods"

@@ -143,6 +143,7 @@ class KubernetesCluster:
                 self._api.create(_pods(self._space(spec)), trial, dryRun="All")
             except (Conflict, ClusterRefusesNow):
                 continue  # it exists, or what it replaces still counts against the quota
+        self._check_claim(replicas)
         self._check_quota(replicas)
 
     def _known(self, spec: ReplicaSpec) -> None:
@@ -153,6 +154,29 @@ class KubernetesCluster:
             )
         if spec.image is None and not _has_image(spec):
             raise SpecificationError(f'{spec.name} has no image. Write such as image="registry/train:1.0".')
+
+    def _check_claim(self, replicas: Sequence[ReplicaSpec]) -> None:
+        """Refuse a claim that is not there, or that only one node can write while replicas may lie on several."""
+        space, claim = self._space(replicas[0]), replicas[0].claim
+        if claim is None:
+            return
+        try:
+            found = self._api.get(f"/api/v1/namespaces/{space}/persistentvolumeclaims/{claim}")
+        except NotFound:
+            raise SpecificationError(
+                f'there is no claim "{claim}" for checkpoints in namespace "{space}" of cluster {self.name}. '
+                "Make it, with ReadWriteMany, or name another in checkpoints."
+            ) from None
+        except PermissionMissing as error:
+            self._tell_once(f"{error} Until then, claims are not looked at before a job starts.")
+            return
+        modes = (found.get("spec") or {}).get("accessModes") or []
+        together = len(replicas) == 1 or (replicas[0].node and len({spec.node for spec in replicas}) == 1)
+        if "ReadWriteMany" not in modes and not together:
+            raise SpecificationError(
+                f'claim "{claim}" is {" and ".join(modes)}: only one node can write it, but the replicas of '
+                f"{replicas[0].job} may lie on several. Use a claim with ReadWriteMany, or ask for one replica."
+            )
 
     def _check_quota(self, replicas: Sequence[ReplicaSpec]) -> None:
         if not replicas:
