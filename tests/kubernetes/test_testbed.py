@@ -46,9 +46,11 @@ def phase(core: CoreV1Api, namespace: str, name: str) -> str:
 def output(core: CoreV1Api, namespace: str, name: str) -> str:
     """Wait until the pod has ended well, and return what it printed."""
     until(lambda: phase(core, namespace, name) in ("Succeeded", "Failed"))
-    text = core.read_namespaced_pod_log(name, namespace)
+    raw = core.read_namespaced_pod_log(name, namespace, _preload_content=False)  # parsed, 36.0 gives "b'...'"
+    text: str = raw.data.decode()
+    raw.close()
     assert phase(core, namespace, name) == "Succeeded", text
-    return str(text)
+    return text
 
 
 @pytest.fixture
@@ -67,7 +69,8 @@ def ours(testbed: Testbed) -> Testbed:
 @pytest.fixture
 def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Testbed]:
     """Another cluster beside the shared one."""
-    bed = Testbed(Path(f"/var/tmp/optimus-testbed-second-{os.getpid()}"))
+    folder = Path(f"/var/tmp/optimus-testbed-second-{os.getpid()}")
+    bed = Testbed(folder, cpu="1500m", memory="1Gi", fake_nodes=3)
     try:
         yield bed
     finally:
@@ -160,6 +163,20 @@ def test_up_starts_what_has_died_and_only_that(ours: Testbed, core: CoreV1Api, n
     assert {name for name in after if after[name] != before[name]} == {component}
     run(core, namespace, "after", "print('well')")
     assert output(core, namespace, "after") == "well\n"
+
+
+def test_sizes_and_fake_nodes_are_as_asked(ours: Testbed, second: Testbed) -> None:
+    second.up()
+    with kubernetes.config.new_client_from_config(str(second.kubeconfig)) as client:
+        core = CoreV1Api(client)
+        sizes = {node.metadata.name: node.status.allocatable for node in core.list_node().items}
+        assert sorted(sizes) == ["fake-0000", "fake-0001", "fake-0002", "node-a", "node-b"]
+        assert (sizes["node-b"]["cpu"], parse_quantity(sizes["node-b"]["memory"])) == ("1500m", 2**30)
+        tolerated = [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}]
+        choice = {"kubernetes.io/hostname": "fake-0001"}
+        run(core, "default", "played", "", tolerations=tolerated, nodeSelector=choice)
+        until(lambda: phase(core, "default", "played") == "Running")
+    assert "up: 5 of 5 nodes are Ready" in second.status()[-1]
 
 
 def test_down_leaves_nothing(ours: Testbed, second: Testbed) -> None:

@@ -58,9 +58,10 @@ def others(bed: Path, programs: dict[str, Path], address: str, options: Options)
     return {name: [str(programs[name]), *line] for name, line in lines.items()}
 
 
-def health(address: str) -> dict[str, str]:
+def health(bed: Path, address: str) -> dict[str, str]:
     """Return where components say that they are well."""
-    return {
+    kubelets = {f"kubelet-{node.letter}": f"http://{address}:{node.port - 2}/healthz" for node in nodes(bed)}
+    return kubelets | {
         "kube-controller-manager": f"https://{address}:10257/healthz",
         "kube-scheduler": f"https://{address}:10259/healthz",
         "kube-proxy": f"http://{address}:10256/healthz",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import socket
 import subprocess
 import tarfile
 import tempfile
@@ -14,7 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cluster.testbed import archive, cache
-from tests.cluster.testbed.errors import ClusterError
 from tests.cluster.testbed.shell import PATH, run, say, until
 
 PAUSE_IMAGE = "optimus-pause:1"
@@ -55,21 +55,22 @@ def clone(store: Path, target: Path) -> None:
         own.replace(database)
 
 
-def load(socket: Path, file: Path) -> None:
-    """Import an image archive into the containerd that listens at ``socket``."""
-    run("ctr", "-a", socket, "-n", "k8s.io", "images", "import", file)
+def load(path: Path, file: Path) -> None:
+    """Import an image archive into the containerd that listens at ``path``."""
+    run("ctr", "-a", path, "-n", "k8s.io", "images", "import", file)
 
 
-def listening(socket: Path) -> bool:
-    """Return whether a containerd answers at ``socket``."""
-    try:
-        run("ctr", "-a", socket, "version")
-    except ClusterError:
-        return False
+def listening(path: Path) -> bool:
+    """Return whether a containerd listens at ``path``; a killed one leaves its socket behind."""
+    with socket.socket(socket.AF_UNIX) as tried:
+        try:
+            tried.connect(str(path))
+        except OSError:
+            return False
     return True
 
 
-def config(root: Path, state: Path, socket: Path, cni: Path) -> str:
+def config(root: Path, state: Path, listen: Path, cni: Path) -> str:
     """Return a configuration of containerd."""
     unused = ", ".join(f'"io.containerd.snapshotter.v1.{name}"' for name in _UNUSED)
     return f"""version = 2
@@ -77,7 +78,7 @@ root = "{root}"
 state = "{state}"
 disabled_plugins = [{unused}]
 [grpc]
-address = "{socket}"
+address = "{listen}"
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{archive.full_name(PAUSE_IMAGE)}"
 disable_hugetlb_controller = true
@@ -95,9 +96,9 @@ def _build(draft: Path) -> None:
         work = Path(scratch)
         _pause(work)
         _python(work)
-        with _containerd(draft / "containerd", work) as socket:
+        with _containerd(draft / "containerd", work) as path:
             for name in ("pause", "python"):
-                load(socket, work / f"{name}.tar")
+                load(path, work / f"{name}.tar")
     say(f"made the images in {time.monotonic() - began:.0f} s")
 
 
@@ -118,16 +119,16 @@ def _python(work: Path) -> None:
 @contextmanager
 def _containerd(root: Path, work: Path) -> Iterator[Path]:
     """Run a containerd on the store ``root`` for a while, in namespaces that end with it."""
-    socket = work / "containerd.sock"
+    path = work / "containerd.sock"
     file = work / "containerd.toml"
-    file.write_text(config(root, work / "state", socket, work / "cni"))
+    file.write_text(config(root, work / "state", path, work / "cni"))
     words = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "containerd", "-c", str(file)]
     environ = {**os.environ, "PATH": PATH}
     with (work / "containerd.log").open("wb") as log:
         running = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environ)
         try:
-            until("containerd answers", lambda: listening(socket), 30)
-            yield socket
+            until("containerd answers", lambda: listening(path), 30)
+            yield path
         finally:
             _end(running)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.cluster.testbed import control, fakes, workers
 from tests.cluster.testbed.client import Client, healthy
 from tests.cluster.testbed.errors import ClusterError
+from tests.cluster.testbed.images import listening
 from tests.cluster.testbed.layout import State, nodes
 from tests.cluster.testbed.sandbox import Sandbox
 from tests.cluster.testbed.shell import say, until
@@ -34,8 +35,8 @@ class Startup:
         for name, argv in self._others():
             self.launch(name, argv)
         for node in nodes(self.folder):
-            self._wait(f"{node.name}'s containerd listens", node.socket.exists)
-            argv = workers.kubelet(node, self.programs["kubelet"], self.sandbox.id, self.state.options)
+            self._wait(f"{node.name}'s containerd listens", partial(listening, node.socket))
+            argv = workers.kubelet(node, self.programs["kubelet"], self.sandbox.id, self.state)
             self.launch(f"kubelet-{node.letter}", argv)
         fakes.create(client, self.state.options.fake_nodes)
         self._settle(client)
@@ -63,7 +64,7 @@ class Startup:
 
     def _settle(self, client: Client) -> None:
         """Wait until all is well."""
-        for name, url in control.health(self.state.address).items():
+        for name, url in control.health(self.folder, self.state.address).items():
             self._wait(f"{name} is well", partial(healthy, url))
         self._wait("pods can be created", lambda: client.request(_ACCOUNT)[0] == 200)
         fake = self.state.options.fake_nodes

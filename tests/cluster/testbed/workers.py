@@ -12,7 +12,7 @@ from optimus_core.errors import SpecificationError
 from optimus_core.resources import parse_quantity
 from tests.cluster.testbed import cgroups, images
 from tests.cluster.testbed.errors import ClusterError
-from tests.cluster.testbed.layout import DOMAIN, Node, Options, write
+from tests.cluster.testbed.layout import DOMAIN, Node, Options, State, write
 from tests.cluster.testbed.shell import which
 
 _KEPT_FREE = 100 * 2**20
@@ -30,11 +30,11 @@ def containerd(node: Node) -> list[str]:
     return [which("containerd") or "containerd", "-c", str(folder / "containerd.toml")]
 
 
-def kubelet(node: Node, program: Path, sandbox: str, options: Options) -> list[str]:
+def kubelet(node: Node, program: Path, sandbox: str, state: State) -> list[str]:
     """Return how a node's kubelet is started; write what it reads and make its cgroup."""
     cgroups.make(f"{sandbox}/{node.name}")
     file = node.folder / "kubelet.json"
-    write(file, json.dumps(_settings(node, f"/{sandbox}/{node.name}", options), indent=1))
+    write(file, json.dumps(_settings(node, f"/{sandbox}/{node.name}", state), indent=1))
     return [
         str(program),
         f"--config={file}",
@@ -104,8 +104,8 @@ def _network(node: Node) -> dict[str, Any]:
     return {"cniVersion": "1.0.0", "name": node.name, "plugins": [bridge]}
 
 
-def _settings(node: Node, cgroup: str, options: Options) -> dict[str, Any]:
-    lease = max(1, options.grace // 2)
+def _settings(node: Node, cgroup: str, state: State) -> dict[str, Any]:
+    lease = max(1, state.options.grace // 2)
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -117,6 +117,7 @@ def _settings(node: Node, cgroup: str, options: Options) -> dict[str, Any]:
         "authorization": {"mode": "Webhook"},
         "port": node.port,
         "healthzPort": node.port - 2,
+        "healthzBindAddress": state.address,
         "readOnlyPort": 0,
         "cgroupDriver": "cgroupfs",
         "cgroupRoot": cgroup,
@@ -129,7 +130,7 @@ def _settings(node: Node, cgroup: str, options: Options) -> dict[str, Any]:
         "oomScoreAdj": 0,
         "evictionHard": {"memory.available": str(_KEPT_FREE), "nodefs.available": "1%", "imagefs.available": "1%"},
         "imageGCHighThresholdPercent": 100,
-        "systemReserved": _reserved(options),
+        "systemReserved": _reserved(state.options),
         "nodeLeaseDurationSeconds": lease,
         "nodeStatusUpdateFrequency": f"{max(1, lease // 2)}s",
     }
