@@ -46,7 +46,7 @@ def claim(core: client.CoreV1Api, namespace: str) -> Iterator[str]:
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
     """As in other tests, for a cluster whose pods take a second to start."""
-    return dataclasses.replace(settings, cluster="kube", poll_seconds=0.2, retry_backoff_seconds=0.5)
+    return dataclasses.replace(settings, cluster="kube", poll_seconds=0.2)
 
 
 @pytest.fixture
