@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from optimus_core.cluster.base import Cluster
@@ -47,6 +47,21 @@ def note_waiting(ctx: Context, job: JobRow, reason: Numbers) -> None:
         row = tx.job(job.id)
         if row is not None:
             row.reason = reason
+
+
+def note_held(ctx: Context, job: JobRow, generation: GenerationRow, gate: str) -> None:
+    """Keep that a starting generation has not been let in by somebody: its time to start begins when it is."""
+    with ctx.store.transaction() as tx:
+        row, owner = tx.generation(job.id, generation.number), tx.job(job.id)
+        if row is not None and owner is not None and row.state == "starting":
+            row.cause = {"code": "waits_for_gate", "numbers": {"gate": gate, "until": tx.now.isoformat()}}
+            owner.reason = {"code": "waits_for_gate", "numbers": {"gate": gate}}
+
+
+def held_until(generation: GenerationRow) -> datetime | None:
+    """Return until when a starting generation was held, None if it never was."""
+    cause = generation.cause or {}
+    return datetime.fromisoformat(cause["numbers"]["until"]) if cause.get("code") == "waits_for_gate" else None
 
 
 def end_back_off(ctx: Context, job: JobRow) -> None:

@@ -181,19 +181,18 @@ def _await_start(view: View, generation: GenerationRow, present: Sequence[Replic
         with view.ctx.store.transaction() as tx:
             row, job = tx.generation(view.job.id, generation.number), tx.job(view.job.id)
             if row is not None and job is not None and row.state == "starting":
-                row.state, row.running_at = "running", tx.now
+                row.state, row.running_at, row.cause = "running", tx.now, None
                 job.started_at = job.started_at or tx.now
                 tx.record(job, "running", row.number, servers=row.servers, workers=row.workers)
         view.cluster.forget(view.job.name, before=generation.number)
         return Step("running", min(view.ctx.settings.poll_seconds, 1.0))
     waiting = next((r for r in sorted(present, key=lambda r: r.name) if r.phase is Phase.PENDING and r.reason), None)
     if waiting is not None and waiting.reason == HELD:
-        endings.note_waiting(view.ctx, view.job, {"code": "waits_for_gate", "numbers": {"gate": waiting.message or ""}})
+        endings.note_held(view.ctx, view.job, generation, waiting.message or "")
         return Step("held", view.ctx.settings.poll_seconds)
     with view.ctx.store.transaction() as tx:
-        late = generation.starting_at is not None and tx.now - generation.starting_at > timedelta(
-            seconds=job_of(view.job).start_timeout
-        )
+        since = endings.held_until(generation) or generation.starting_at
+        late = since is not None and tx.now - since > timedelta(seconds=job_of(view.job).start_timeout)
     if late:
         running = sum(r.phase is Phase.RUNNING for r in present)
         numbers: dict[str, str | int] = {"running": running, "expected": len(present)}

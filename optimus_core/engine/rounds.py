@@ -122,7 +122,8 @@ def _write(tx: Transaction, cluster: str, decision: Decision, attempts: dict[str
     if row is None or row.state not in PLANNED or row.attempt != attempts.get(row.name):
         return None
     generations = tx.generations(row.id)
-    row.reason = _reason(decision)
+    if not _was_just_refused(row):
+        row.reason = _reason(decision)
     _note_prediction(row, decision)
     present = present_of(row, generations)
     wanted = next((g for g in generations if g.state == "wanted" and g.number == row.wanted), None)
@@ -135,6 +136,11 @@ def _write(tx: Transaction, cluster: str, decision: Decision, attempts: dict[str
         _withdraw(tx, row, wanted, present)
         return None
     return _want(tx, row, generations, wanted, decision)
+
+
+def _was_just_refused(row: JobRow) -> bool:
+    """Say whether people must still be told that the cluster had no place for the job: it will be tried again."""
+    return row.not_before is not None and (row.reason or {}).get("code") == "refused_for_now"
 
 
 def _reason(decision: Decision) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
@@ -60,7 +61,8 @@ def namespace(api: kubernetes.client.ApiClient) -> Iterator[str]:
     yield name
     core.delete_collection_namespaced_pod(name, grace_period_seconds=0)
     _until(lambda: not core.list_namespaced_pod(name).items)
-    core.delete_namespace(name)
+    with suppress(kubernetes.client.exceptions.ApiException):  # a test may have deleted it
+        core.delete_namespace(name)
 
 
 def _until(condition: Callable[[], Any], seconds: float = 30) -> None:

@@ -39,6 +39,7 @@ def claim(core: client.CoreV1Api, namespace: str) -> Iterator[str]:
     )
     wanted = {"accessModes": modes, "resources": {"requests": size}, "storageClassName": "", "volumeName": name}
     core.create_namespaced_persistent_volume_claim(namespace, {"metadata": {"name": "checkpoints"}, "spec": wanted})
+    until(lambda: core.read_namespaced_persistent_volume_claim("checkpoints", namespace).status.phase == "Bound")
     yield "checkpoints"
     core.delete_persistent_volume(name)
 
