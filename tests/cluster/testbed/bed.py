@@ -165,7 +165,8 @@ class Testbed:
         write(self.folder / "hosts", f"127.0.0.1 localhost\n{names}")
         write(self.folder / "resolv.conf", f"nameserver {nodes(self.folder)[0].gateway}\n")
         workers.pretend_cores(self.folder, options)
-        state = self.sandbox.begin(options)
+        with cache.locked(cache.root() / "network.lock", "it takes addresses for a cluster"):
+            state = self.sandbox.begin(options)
         keys.make(self.folder / "pki", state.address)
         keys.write_kubeconfig(self.kubeconfig, self.folder / "pki", state.address, self.sandbox.id)  # last: it is whole
         return state
