@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from optimus_core.cluster.base import OutputLine
 
 _STAMPED = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ?")
+_Stamped = tuple[int, OutputLine]
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """Up to where a log was read: nanoseconds since 1970 of the last line, and how many lines have that time."""
+    """Up to where a log was read: a place, since lines may share a time or come a little out of order."""
 
     time: int = 0
+    """Nanoseconds since 1970 of the latest line that was read."""
     count: int = 0
+    """How many lines were read from the first line of that time on, those before :attr:`since` left out."""
 
     @classmethod
     def read(cls, text: str | None) -> Cursor:
@@ -32,9 +35,19 @@ class Cursor:
     @property
     def since(self) -> str | None:
         """What to ask the API for: it knows whole seconds only, so lines come again and are dropped."""
-        if not self.time:
-            return None
-        return datetime.fromtimestamp(self.time // 10**9 - 1, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return datetime.fromtimestamp(self._second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if self.time else None
+
+    @property
+    def _second(self) -> int:
+        return self.time // 10**9 - 1
+
+    def after(self, fresh: Sequence[_Stamped]) -> Cursor:
+        """Return the cursor behind these lines, which stand behind those that were read."""
+        latest = max((time for time, _ in fresh), default=0)
+        if latest <= self.time:
+            return replace(self, count=self.count + len(fresh))
+        moved, times = Cursor(latest), [time for time, _ in fresh]
+        return replace(moved, count=sum(time >= moved._second * 10**9 for time in times[times.index(latest) :]))
 
 
 @dataclass(frozen=True)
@@ -44,7 +57,7 @@ class Piece:
     lines: tuple[OutputLine, ...]
     cursor: Cursor
     missed: bool
-    """The last line of the read before is not there any more: the log was rotated, and lines are lost."""
+    """What was read last is not there any more: the log was rotated, and lines may be lost."""
     complete: bool
     """Nothing was left for the next read."""
 
@@ -63,14 +76,19 @@ def parse(data: bytes, cursor: Cursor, *, cut: bool, ended: bool) -> Piece:
     if rest and ended and not cut:
         raw.append(rest)
     stamped = _stamped(raw)
-    fresh, seen = _fresh(stamped, cursor)
-    last = _last(fresh, cursor)
-    missed = bool(cursor.time and stamped and seen < cursor.count)
-    return Piece(tuple(line for _, line in fresh), last, missed, complete=not cut and not (rest and not ended))
+    complete = not cut and not (rest and not ended)
+    times = [time for time, _ in stamped]
+    if not cursor.time or cursor.time in times:
+        place = times.index(cursor.time) + cursor.count if cursor.time else 0
+        fresh, missed = stamped[place:], False
+    else:
+        missed = bool(stamped) and (not cut or max(times) > cursor.time)
+        fresh = [each for each in stamped if each[0] > cursor.time]
+    return Piece(tuple(line for _, line in fresh), cursor.after(fresh), missed, complete)
 
 
-def _stamped(raw: Sequence[bytes]) -> list[tuple[int, OutputLine]]:
-    stamped: list[tuple[int, OutputLine]] = []
+def _stamped(raw: Sequence[bytes]) -> list[_Stamped]:
+    stamped: list[_Stamped] = []
     for text in raw:
         match = _STAMPED.match(text)
         if match is None:
@@ -78,29 +96,6 @@ def _stamped(raw: Sequence[bytes]) -> list[tuple[int, OutputLine]]:
         time = _nanoseconds(match)
         stamped.append((time, OutputLine(time / 1e9, text[match.end() :])))
     return stamped
-
-
-def _fresh(stamped: Sequence[tuple[int, OutputLine]], cursor: Cursor) -> tuple[list[tuple[int, OutputLine]], int]:
-    """Return what stands behind the cursor's line, and how many lines of its very time were seen up to it.
-
-    By place and not by time alone: two streams of one container may come a little out of order.
-    """
-    seen = 0
-    for index, (time, _) in enumerate(stamped):
-        if cursor.count == 0:
-            return list(stamped), 0
-        seen += time == cursor.time
-        if seen == cursor.count:
-            return list(stamped[index + 1 :]), seen
-    return [(time, line) for time, line in stamped if time > cursor.time], seen
-
-
-def _last(fresh: Sequence[tuple[int, OutputLine]], cursor: Cursor) -> Cursor:
-    if not fresh:
-        return cursor
-    time = fresh[-1][0]
-    before = cursor.count if time == cursor.time else 0
-    return Cursor(time, before + sum(each == time for each, _ in fresh))
 
 
 def _nanoseconds(match: re.Match[bytes]) -> int:
