@@ -14,7 +14,10 @@ from optimus_core.cluster.base import Phase, Replica, Role
 
 ALIVE = (Phase.PENDING, Phase.RUNNING, Phase.UNKNOWN)
 """Phases of a replica that may still do something; unknown frees no room and starts nothing."""
-_DISRUPTED = {"Disrupted": "evicted", "Evicted": "evicted", "NodeLost": "lost", "Lost": "lost", "OOMKilled": "oom"}
+_DISRUPTED = {
+    "Disrupted": "evicted", "Evicted": "evicted", "NodeLost": "lost", "Lost": "lost", "OOMKilled": "oom",
+    "DeadlineExceeded": "killed",
+}  # fmt: skip
 _GRAVITY = ("lost", "evicted", "oom", "killed", "user_error")
 """Peers of a replica that died often fail too: the first of these that is seen explains the others."""
 
@@ -72,6 +75,8 @@ def failure_of(replica: Replica, deciders: frozenset[Role]) -> str | None:
         return "evicted" if replica.terminating and replica.role in deciders else None
     if replica.exit_code is None:
         return "user_error" if replica.reason == "StartError" else "lost"
+    if replica.terminating:
+        return "evicted"  # somebody asked it to stop: however it ended then, it would have gone on
     if replica.exit_code == PEER_LOST:
         return "lost"
     return "killed" if replica.exit_code < 0 or replica.exit_code >= 128 else "user_error"

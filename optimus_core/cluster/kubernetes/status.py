@@ -1,7 +1,7 @@
 """What a pod's status means: a pure function from the API's JSON to a replica.
 
 A pod's phase tells how its processes ended, not why: signs of disruption and a request to stop come first.
-Source: kubernetes.io, "Pod Lifecycle" and "Disruptions"; each case was seen on a cluster (tests/cluster/pods).
+Source: kubernetes.io, "Pod Lifecycle" and "Disruptions"; each case was seen on a cluster (tests/cluster/kubernetes).
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ UNREACHABLE = 120.0
 
 _DISRUPTIONS = {"DeletionByPodGC": "NodeLost", "DeletionByTaintManager": "NodeLost"}
 _NEVER_STARTED = ("StartError", "ContainerCannotRun")
+_UNSEEN = "ContainerStatusUnknown"
+"""The kubelet found no trace of the container: its exit code is made up."""
 Pod = Mapping[str, Any]
 
 
@@ -105,25 +107,29 @@ def _state(pod: Pod, sight: Sight) -> _End:
 def _terminated(pod: Pod, terminated: Mapping[str, Any]) -> _End:
     code = terminated.get("exitCode")
     disruption, reason = _disruption(pod), terminated.get("reason")
-    never_started = reason in _NEVER_STARTED
+    told = terminated.get("message") or (pod.get("status") or {}).get("message") or _told(pod)
+    ended_at = moment(terminated.get("finishedAt"))
+    if reason in _NEVER_STARTED or reason == _UNSEEN:
+        word = "StartError" if reason in _NEVER_STARTED else "Lost"
+        return _End(Phase.FAILED, reason=disruption or word, message=told, ended_at=ended_at)
     return _End(
         Phase.SUCCEEDED if code == 0 and disruption is None else Phase.FAILED,
-        exit_code=None if never_started else code,
-        reason=disruption or ("StartError" if never_started else reason),
-        message=terminated.get("message") or (pod.get("status") or {}).get("message") or _told(pod),
+        exit_code=code,
+        reason=disruption or reason,
+        message=told,
         started_at=moment(terminated.get("startedAt")),
-        ended_at=moment(terminated.get("finishedAt")),
+        ended_at=ended_at,
     )
 
 
 def _ended_without_it(pod: Pod) -> _End:
     """The pod has ended, and its main container never did: refused by the node, evicted, its node or set-up lost."""
     status = pod.get("status") or {}
-    failed = _failed_init(status)
-    if failed is not None:
+    disruption, failed = _disruption(pod), _failed_init(status)
+    if disruption is None and failed is not None:
         name, code = failed
         return _End(Phase.FAILED, code, "InitError", f'its init container "{name}" ended with exit code {code}')
-    reason = _disruption(pod) or status.get("reason") or "Lost"
+    reason = disruption or status.get("reason") or "Lost"
     return _End(Phase.FAILED, reason=reason, message=status.get("message") or _told(pod))
 
 
@@ -143,7 +149,9 @@ def _disruption(pod: Pod) -> str | None:
     reason = (pod.get("status") or {}).get("reason")
     if reason in ("Evicted", "NodeLost"):
         return str(reason)
-    return "Stopped" if reason == "DeadlineExceeded" and stop_asked(pod) else None
+    if reason == "DeadlineExceeded":
+        return "Stopped" if stop_asked(pod) else str(reason)
+    return None
 
 
 def _told(pod: Pod) -> str | None:
@@ -206,15 +214,18 @@ def _condition(pod: Pod, kind: str) -> str | None:
 
 
 def planned_node(spec: Mapping[str, Any]) -> str:
-    """Return the node that a pod of ours is bound to by its affinity, empty if it is free."""
+    """Return the node that a pod of ours is bound to by its affinity, empty if it is free.
+
+    The user's own terms stand before ours.
+    """
     terms = (
         ((spec.get("affinity") or {}).get("nodeAffinity") or {})
         .get("requiredDuringSchedulingIgnoredDuringExecution", {})
         .get("nodeSelectorTerms")
     ) or ()
     for term in terms:
-        for each in term.get("matchFields") or ():
-            if each.get("key") == "metadata.name" and each.get("values"):
+        for each in reversed(term.get("matchFields") or ()):
+            if each.get("key") == "metadata.name" and each.get("operator") == "In" and each.get("values"):
                 return str(each["values"][0])
     return ""
 
