@@ -13,18 +13,19 @@ _COUNTED_BY_NAME = ("cpu", "memory")
 def pod_requests(spec: Mapping[str, Any]) -> Resources:
     """Return the effective requests of a pod's specification.
 
-    The containers and the init containers that keep running together, or the largest init container if that is more,
-    and the overhead. Source: kubernetes.io, "Init Containers", "Resource sharing within containers".
+    The containers and the init containers that keep running (sidecars) together, or if that is more an init container
+    with the sidecars before it; what is asked for the pod as a whole instead; and the overhead.
+    Source: kubernetes.io, "Sidecar Containers", section "Resource sharing within containers"; KEP-2837.
     """
-    running = total(_asked(each) for each in spec.get("containers") or ())
-    largest = Resources()
+    sidecars, largest = Resources(), Resources()
     for each in spec.get("initContainers") or ():
         if each.get("restartPolicy") == "Always":
-            running = running + _asked(each)
-            largest = _largest(largest, running)
+            sidecars = sidecars + _asked(each)
         else:
-            largest = _largest(largest, _asked(each))
-    return _largest(running, largest) + amounts(spec.get("overhead") or {})
+            largest = _largest(largest, sidecars + _asked(each))
+    running = sidecars + total(_asked(each) for each in spec.get("containers") or ())
+    whole = Resources({**_largest(running, largest), **_asked(spec)})
+    return whole + amounts(spec.get("overhead") or {})
 
 
 def amounts(quantities: Mapping[str, Any]) -> Resources:
@@ -38,8 +39,9 @@ def _counts(name: str) -> bool:
     return name in _COUNTED_BY_NAME or (not name.startswith(("hugepages-", "attachable-volumes-")) and "/" in name)
 
 
-def _asked(container: Mapping[str, Any]) -> Resources:
-    resources = container.get("resources") or {}
+def _asked(part: Mapping[str, Any]) -> Resources:
+    """Return what a container, or a pod as a whole, asks for: its limits where it says nothing else."""
+    resources = part.get("resources") or {}
     return amounts(dict(resources.get("limits") or {}) | dict(resources.get("requests") or {}))
 
 
