@@ -9,10 +9,12 @@ from typing import Any
 from optimus_core.cluster.base import NodeInfo, Taint
 from optimus_core.cluster.kubernetes.requests import amounts, pod_requests
 from optimus_core.cluster.kubernetes.status import JOB
-from optimus_core.resources import Resources
+from optimus_core.resources import Resources, parse_quantity
 
 PODS = "pods"
 """How many pods a node takes is one of its resources."""
+_SCOPES = {"NotTerminating", "NotBestEffort"}
+"""Scopes of quotas that replicas are in: they have no deadline before they are asked to stop, and ask for something."""
 Object = Mapping[str, Any]
 
 
@@ -31,7 +33,7 @@ def _info(node: Object, used: Resources) -> NodeInfo:
     offered = status.get("allocatable") or {}
     return NodeInfo(
         name=metadata["name"],
-        allocatable=amounts(offered) + Resources({PODS: int(offered.get(PODS, 0))}),
+        allocatable=amounts(offered) + Resources({PODS: _whole(PODS, offered.get(PODS, 0))}),
         others=used,
         labels=dict(metadata.get("labels") or {}),
         ready=is_ready(node) and not spec.get("unschedulable"),
@@ -67,6 +69,8 @@ def short_of(quotas: Iterable[Object], asked: Resources, pods: int, given_back: 
         given_back: what the pods that go first have asked for.
     """
     for quota in quotas:
+        if not _holds_for_replicas(quota.get("spec") or {}):
+            continue
         status = quota.get("status") or {}
         hard, used = status.get("hard") or {}, status.get("used") or {}
         for name, limit in hard.items():
@@ -74,12 +78,17 @@ def short_of(quotas: Iterable[Object], asked: Resources, pods: int, given_back: 
             if kind == "count/pods":
                 kind = PODS
             need = pods if kind == PODS else asked[kind]
-            if (need and kind in ("cpu", "memory", PODS)) or ("/" in kind and need):
+            if need and (kind in ("cpu", "memory", PODS) or "/" in kind):
                 left = _whole(kind, limit) - _whole(kind, used.get(name, "0")) + given_back[kind]
                 if need > left:
                     return f'quota "{quota["metadata"]["name"]}" allows {limit} of {name}, and too little is left'
     return None
 
 
+def _holds_for_replicas(spec: Object) -> bool:
+    """Say whether a quota certainly counts replicas; whether one of a priority class does, the API server knows."""
+    return not spec.get("scopeSelector") and set(spec.get("scopes") or ()) <= _SCOPES
+
+
 def _whole(kind: str, quantity: Any) -> int:
-    return int(quantity) if kind == PODS else amounts({kind: quantity})[kind]
+    return int(parse_quantity(quantity)) if kind == PODS else amounts({kind: quantity})[kind]
