@@ -30,12 +30,14 @@ _T = TypeVar("_T")
 CONNECT_SECONDS, READ_SECONDS = 5, 30
 _PAGE = 500
 _PAUSES = (0.2, 1.0)
-"""Seconds before a call that met 429 or 5xx is made again."""
+"""Seconds before a call that met 429, 5xx or another request is made again."""
 _FORBIDDEN = re.compile(
     r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "[^"]*"(?: in the namespace "(?P<space>[^"]+)")?'
 )
 _FOR_NOW = ("exceeded quota", "is being terminated", "no quota", "status unknown for quota")
 """Refusals that end without the request being changed."""
+_OVERTAKEN = "the object has been modified"
+"""No word on our request: another came between, as of two pods under one quota (kubernetes/kubernetes#67761)."""
 
 
 class NotFound(OptimusError):
@@ -124,7 +126,7 @@ class Api:
             try:
                 return call()
             except ApiException as error:
-                if pause is None or not (error.status == 429 or (error.status or 0) >= 500):
+                if pause is None or not _may_pass(error):
                     raise translated(error, self.name) from error
                 time.sleep(pause)
             except (HTTPError, OSError) as error:
@@ -132,9 +134,16 @@ class Api:
         raise AssertionError("not reached")
 
 
+def _may_pass(error: ApiException) -> bool:
+    status = error.status or 0
+    return status == 429 or status >= 500 or (status == 409 and _OVERTAKEN in _message(error))
+
+
 def translated(error: ApiException, cluster: str) -> OptimusError:
     """Return an answer of the API server as our own error."""
     message = _message(error)
+    if error.status == 409 and _OVERTAKEN in message:
+        return ClusterUnavailable(f"cluster {cluster}: {message}")
     simple: dict[int, type[OptimusError]] = {404: NotFound, 409: Conflict, 410: Gone}
     if error.status in simple:
         return simple[error.status](f"cluster {cluster}: {message}")
