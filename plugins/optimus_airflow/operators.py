@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferralError, TaskDeferralTimeout
 
+from optimus_airflow import pods
 from optimus_airflow.links import OptimusJobLink
+from optimus_core.errors import SpecificationError
 from optimus_core.job import AllReduce, Converged, Epochs, Loss, ParameterServer, Replicas, Steps
 
 if TYPE_CHECKING:
+    from airflow.providers.cncf.kubernetes.secret import Secret
     from airflow.sdk import Context
+    from kubernetes.client import models as k8s
 
     from optimus_core.engine.engine import Engine
     from optimus_core.engine.identity import Identity
@@ -30,6 +34,7 @@ __all__ = [
 _MOST_CRASHES = 5
 """So often a trigger that crashed is started anew in one try."""
 _CRASHES = "optimus_trigger_crashes"
+Json = dict[str, Any]
 
 
 class OptimusTrainingOperator(BaseOperator):
@@ -39,6 +44,10 @@ class OptimusTrainingOperator(BaseOperator):
 
     A later try (retry or clear) of a job that has not succeeded goes on from its checkpoint; after a success it
     trains from scratch.
+
+    The arguments from ``namespace`` on are those of KubernetesPodOperator and mean the same, for each replica's pod;
+    objects of ``kubernetes.client.models`` and plain data as in Kubernetes' YAML are both taken. What a template says
+    of commands, of cpu, memory and devices, or of the pods' names is refused or left out: Optimus decides it.
 
     Args:
         command: what each replica runs: a program and its arguments, no shell.
@@ -51,7 +60,7 @@ class OptimusTrainingOperator(BaseOperator):
             None: when the script ends.
         env: environment variables of each replica.
         image: the container's image, where replicas are containers.
-        working_dir: where the command starts; by default the folder of the DAG's file.
+        working_dir: where the command starts; by default the folder of the DAG's file, with an image that of the image.
         framework: whose variables are set besides those of Optimus.
         workload: jobs of one workload learn from each other; by default all runs of this task.
         priority: who has more gets its minimum first.
@@ -60,20 +69,73 @@ class OptimusTrainingOperator(BaseOperator):
         steps_per_epoch: batches in the data, if known.
         metrics: a regular expression for the output.
         resumable: False: the script keeps no checkpoints, so the job is never resized.
-        grace_seconds: time from the request to stop until the kill.
+        grace_seconds: time from the request to stop until the kill; by default 30.
         failure_retries: further tries of replicas within one try of the task, for each class of failure.
         quota: the Optimus pool whose quota the job counts against.
-        start_timeout: seconds in which all replicas must run.
+        start_timeout: seconds in which all replicas must run; by default 300.
         cluster: the declared cluster; by default that of ``[optimus] cluster``.
         fresh: a later try always starts from scratch.
         deferrable: wait in the triggerer. False: a worker's slot is taken all the time.
         retries: tries of the task after the first; at least one is wise, since Airflow may lose a task itself.
+        checkpoints: where pods keep checkpoints: ``{"claim": NAME}`` or ``{"url": URL}``; by default the cluster's.
+        get_logs: write the end of each replica's output to the task's log when the job has ended.
+        namespace: the pods' namespace; by default that of the template, else the cluster's first.
+        env_vars: joins ``env``; what has a ``value_from`` stays a reference.
+        env_from: sources of more variables.
+        secrets: secrets as variables or files; only references to them leave Kubernetes.
+        configmaps: names of config maps whose entries are variables.
+        volumes: volumes of the pod.
+        volume_mounts: where the container has them.
+        ports: ports that the container declares.
+        image_pull_policy: ``Always``, ``IfNotPresent`` or ``Never``.
+        image_pull_secrets: secrets for pulling the image; a text has names with commas.
+        node_selector: labels that a node must have.
+        affinity: rules for nodes; Optimus chooses among those that are left.
+        tolerations: taints that do not keep pods off a node.
+        service_account_name: whom the pods act as.
+        automount_service_account_token: whether they get its token.
+        labels: the pods' labels.
+        annotations: the pods' annotations.
+        security_context: of the pod.
+        container_security_context: of the container.
+        init_containers: run before the container.
+        priority_class_name: the pods' priority class.
+        schedulername: the scheduler that binds the pods.
+        runtime_class_name: the runtime class.
+        host_aliases: lines of ``/etc/hosts``.
+        dnspolicy: the DNS policy.
+        dns_config: the DNS configuration.
+        pod_template_file: a YAML file with a pod; the container that trains is ``base``, else the first.
+        pod_template_dict: the same as data.
+        full_pod_spec: a pod on top of it.
+        worker_pod: a pod on top of all, for workers only.
+        server_pod: the same for parameter servers only.
+        startup_timeout_seconds: the same as ``start_timeout``.
+        termination_grace_period: the same as ``grace_seconds``.
+        kubernetes_conn_id: with the next three: the declared cluster that is reached so, instead of ``cluster``.
+        in_cluster: the declared cluster that Airflow itself runs in.
+        config_file: the declared cluster with this kubeconfig.
+        cluster_context: the declared cluster with this context.
     """
 
-    template_fields: Sequence[str] = ("command", "env", "image", "working_dir", "workload", "quota", "cluster")
-    template_fields_renderers = {"command": "json", "env": "json"}
+    template_fields: Sequence[str] = (
+        "command", "env", "image", "working_dir", "workload", "quota", "cluster", "checkpoints", "namespace",
+        "env_vars", "env_from", "configmaps", "volumes", "volume_mounts", "node_selector", "labels", "annotations",
+        "pod_template_file", "pod_template_dict", "full_pod_spec", "worker_pod", "server_pod", "kubernetes_conn_id",
+        "config_file", "cluster_context",
+    )  # fmt: skip
+    template_fields_renderers = {"command": "json", "env": "json", "env_vars": "json", "pod_template_dict": "json"}
     operator_extra_links = (OptimusJobLink(),)
     ui_color = "#d6efe4"
+    pod_template_file: str | None
+    get_logs: bool
+
+    if not TYPE_CHECKING:  # who reads the signature reads that of __init__
+
+        def __new__(cls, **given: Any) -> OptimusTrainingOperator:
+            """Refuse arguments of KubernetesPodOperator with our words, before Airflow misses others."""
+            pods.refuse(given)
+            return super().__new__(cls)
 
     def __init__(
         self,
@@ -96,17 +158,58 @@ class OptimusTrainingOperator(BaseOperator):
         steps_per_epoch: int | None = None,
         metrics: str | None = None,
         resumable: bool = True,
-        grace_seconds: float = 30,
+        grace_seconds: float | None = None,
         failure_retries: int = 3,
         quota: str = "default",
-        start_timeout: float = 300,
+        start_timeout: float | None = None,
         cluster: str = "",
         fresh: bool = False,
         deferrable: bool = True,
         retries: int | None = 1,
+        checkpoints: Mapping[str, str] | None = None,
+        get_logs: bool = True,
+        namespace: str | None = None,
+        env_vars: Mapping[str, str] | Sequence[k8s.V1EnvVar | Json] | None = None,
+        env_from: Sequence[k8s.V1EnvFromSource | Json] | None = None,
+        secrets: Sequence[Secret] | None = None,
+        configmaps: Sequence[str] | None = None,
+        volumes: Sequence[k8s.V1Volume | Json] | None = None,
+        volume_mounts: Sequence[k8s.V1VolumeMount | Json] | None = None,
+        ports: Sequence[k8s.V1ContainerPort | Json] | None = None,
+        image_pull_policy: str | None = None,
+        image_pull_secrets: str | Sequence[k8s.V1LocalObjectReference | Json] | None = None,
+        node_selector: Mapping[str, str] | None = None,
+        affinity: k8s.V1Affinity | Json | None = None,
+        tolerations: Sequence[k8s.V1Toleration | Json] | None = None,
+        service_account_name: str | None = None,
+        automount_service_account_token: bool | None = None,
+        labels: Mapping[str, str | None] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        security_context: k8s.V1PodSecurityContext | Json | None = None,
+        container_security_context: k8s.V1SecurityContext | Json | None = None,
+        init_containers: Sequence[k8s.V1Container | Json] | None = None,
+        priority_class_name: str | None = None,
+        schedulername: str | None = None,
+        runtime_class_name: str | None = None,
+        host_aliases: Sequence[k8s.V1HostAlias | Json] | None = None,
+        dnspolicy: str | None = None,
+        dns_config: k8s.V1PodDNSConfig | Json | None = None,
+        pod_template_file: str | None = None,
+        pod_template_dict: Json | None = None,
+        full_pod_spec: k8s.V1Pod | Json | None = None,
+        worker_pod: k8s.V1Pod | Json | None = None,
+        server_pod: k8s.V1Pod | Json | None = None,
+        startup_timeout_seconds: float | None = None,
+        termination_grace_period: float | None = None,
+        kubernetes_conn_id: str | None = None,
+        in_cluster: bool | None = None,
+        config_file: str | None = None,
+        cluster_context: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(retries=retries, **kwargs)
+        given = dict(locals())
+        super().__init__(retries=retries, **pods.without_meant_anyway(kwargs))
+        pods.keep(self, given)
         self.command = command
         self.strategy = strategy
         self.workers = workers
@@ -140,10 +243,11 @@ class OptimusTrainingOperator(BaseOperator):
         """Say whether something is known only once the task runs."""
         from airflow.sdk import XComArg
 
-        values = list(vars(self).values())
-        texts = str([self.command, dict(self.env) if isinstance(self.env, Mapping) else self.env])
-        names = " ".join(str(getattr(self, name)) for name in self.template_fields)
-        return any(isinstance(v, XComArg) for v in values) or any(sign in texts + names for sign in ("{{", "{%"))
+        if any(isinstance(value, XComArg) for value in vars(self).values()):
+            return True
+        if self.pod_template_file and not os.path.exists(self.pod_template_file):
+            return True  # it may lie where tasks run and not where DAGs are read
+        return any(_is_open(getattr(self, name)) for name in self.template_fields)
 
     def training_job(self) -> TrainingJob:
         """Return the job that the task stands for.
@@ -153,6 +257,10 @@ class OptimusTrainingOperator(BaseOperator):
         """
         from optimus_core.job import TrainingJob
 
+        try:
+            fields = pods.job_fields(self, self._dag_folder())
+        except SpecificationError as error:
+            raise SpecificationError(f'job "{self.task_id}": {error}') from error
         return TrainingJob(
             name=self.task_id,
             command=self.command,
@@ -162,9 +270,6 @@ class OptimusTrainingOperator(BaseOperator):
             batch_size=self.batch_size,
             batch_per=self.batch_per,
             stop=self.stop,
-            env=self.env,
-            image=self.image,
-            working_dir=self.working_dir or self._dag_folder(),
             framework=self.framework,
             workload=self.workload,
             priority=self.priority,
@@ -173,11 +278,16 @@ class OptimusTrainingOperator(BaseOperator):
             steps_per_epoch=self.steps_per_epoch,
             metrics=self.metrics,
             resumable=self.resumable,
-            grace_seconds=self.grace_seconds,
             retries=self.failure_retries,
             pool=self.quota,
-            start_timeout=self.start_timeout,
+            **fields,
         )
+
+    def dry_run(self) -> None:
+        """Print the pods of one worker and one server; values of environment variables are left out."""
+        from optimus_core.names import job_name
+
+        print(pods.dry_run_text(self.training_job(), job_name(self.task_id)))
 
     def _dag_folder(self) -> str | None:
         path = getattr(self.dag, "fileloc", None) if self.has_dag() else None
@@ -213,14 +323,13 @@ class OptimusTrainingOperator(BaseOperator):
 
     def _submit(self, context: Context) -> tuple[Engine, Submission]:
         from optimus_airflow import settings
-        from optimus_core.errors import SpecificationError
 
         ti = context["ti"]
         try:
             engine = settings.engine()
             identity = self._identity(engine, context)
-            job = self.training_job()
-            return engine, engine.submit(job, identity, ti.try_number, fresh=self.fresh, cluster=self.cluster or "")
+            job, cluster = self.training_job(), pods.cluster_of(self, engine.settings)
+            return engine, engine.submit(job, identity, ti.try_number, fresh=self.fresh, cluster=cluster)
         except SpecificationError as error:
             raise AirflowFailException(str(error)) from error
 
@@ -309,7 +418,20 @@ class OptimusTrainingOperator(BaseOperator):
         """Note that the task is to end; :meth:`execute` stops the job. This runs inside a signal's handler."""
         self._killed = True
 
+    def _write_output(self, event: dict[str, Any]) -> None:
+        """Write the end of the replicas' output to the task's log; without it the outcome is the same."""
+        if not self.get_logs or "job_id" not in event:
+            return
+        from optimus_airflow import settings
+
+        try:
+            for line in pods.output_lines(settings.engine(), event["job_id"]):
+                self.log.info("%s", line)
+        except Exception:
+            self.log.warning("The output of job %s can't be read", event["job_id"], exc_info=True)
+
     def _outcome(self, event: dict[str, Any]) -> dict[str, Any]:
+        self._write_output(event)
         if event["state"] == "succeeded":
             return event["result"]
         text = f'Job "{event["title"]}" has {event["state"]}. {event["reason"]}'
@@ -318,3 +440,14 @@ class OptimusTrainingOperator(BaseOperator):
         if event["state"] == "stopped":
             raise AirflowFailException(text)  # somebody wanted that; a retry would undo it
         raise AirflowException(text)
+
+
+def _is_open(value: Any) -> bool:
+    """Say whether a value, or one in it, is known only once the task runs."""
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    if isinstance(value, Mapping):
+        return any(_is_open(each) for pair in value.items() for each in pair)
+    if isinstance(value, list | tuple):
+        return any(_is_open(each) for each in value)
+    return callable(value) or hasattr(value, "iter_references")

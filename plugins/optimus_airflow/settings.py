@@ -52,13 +52,35 @@ def engine() -> Engine:
     with _lock:
         found = _engines.get(os.getpid())
         if found is None:
+            from optimus_core.engine.clusters import opener
             from optimus_core.engine.engine import Engine
 
             settings = load()
             check_store(settings.database_url)
             _engines.clear()  # those of a parent process
-            found = _engines[os.getpid()] = Engine(settings)
+            found = _engines[os.getpid()] = Engine(settings, opener(settings, connect))
         return found
+
+
+def connect(connection: str) -> Any:
+    """Return the Kubernetes client of a connection of Airflow.
+
+    Raises:
+        SpecificationError: there is no such connection, or it leads nowhere.
+    """
+    from airflow.providers.cncf.kubernetes.hooks.kubernetes import KubernetesHook
+    from airflow.sdk.exceptions import AirflowException
+    from kubernetes.config.config_exception import ConfigException
+
+    from optimus_core.errors import SpecificationError
+
+    try:
+        return KubernetesHook(conn_id=connection).get_conn()
+    except (AirflowException, ConfigException) as error:
+        raise SpecificationError(
+            f'the Airflow connection "{connection}", by which a cluster is declared, can\'t be used: {error}. '
+            f"Correct it: airflow connections get {connection}"
+        ) from error
 
 
 def opened_engine() -> Engine | None:
