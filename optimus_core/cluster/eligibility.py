@@ -5,6 +5,7 @@ Source: kubernetes.io, "Assigning Pods to Nodes" and "Taints and Tolerations".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from optimus_core.cluster.base import NodeInfo, Taint
 
 _KEEPS_OFF = ("NoSchedule", "NoExecute")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
     key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
     if operator == "Exists":
         return key in ("", taint.key)
-    return bool(key == taint.key and (toleration.get("value") or "") == taint.value)
+    return bool(operator == "Equal" and key == taint.key and (toleration.get("value") or "") == taint.value)
 
 
 def _matches(term: Mapping[str, Any], node: NodeInfo) -> bool:
@@ -83,10 +85,8 @@ def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def _compared(value: str | None, values: Sequence[str], sign: int) -> bool:
-    try:
-        return value is not None and (int(value) - int(values[0])) * sign > 0
-    except (ValueError, IndexError):
-        return False
+    numbers = [each for each in (value, *values) if each is not None and _INTEGER.fullmatch(each)]
+    return len(numbers) == 2 == len(values) + 1 and (int(numbers[0]) - int(numbers[1])) * sign > 0
 
 
 _OPERATORS: Mapping[str, Callable[[str | None, Sequence[str]], bool]] = {
