@@ -172,8 +172,16 @@ def _bind(spec: Json, node: str) -> None:
     """Let the scheduler put the pod on the node of the plan and nowhere else."""
     if not node:
         return
-    affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
-    required = affinity.setdefault("requiredDuringSchedulingIgnoredDuringExecution", {"nodeSelectorTerms": [{}]})
-    for term in required["nodeSelectorTerms"]:
+    affinity = _inside(_inside(spec, "affinity"), "nodeAffinity")
+    required = _inside(affinity, "requiredDuringSchedulingIgnoredDuringExecution")
+    terms = required["nodeSelectorTerms"] = required.get("nodeSelectorTerms") or [{}]
+    for term in terms:
         chosen = {"key": "metadata.name", "operator": "In", "values": [node]}
         term["matchFields"] = [*(term.get("matchFields") or ()), chosen]
+
+
+def _inside(part: Json, name: str) -> Json:
+    """Return a part of it, made if it is not there or left empty, as YAML does with a bare key."""
+    part[name] = part.get(name) or {}
+    inside: Json = part[name]
+    return inside
