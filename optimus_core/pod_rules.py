@@ -17,7 +17,9 @@ _OURS = {
     "metadata": ("name", "generateName", "namespace", "ownerReferences", "finalizers"),
     "spec": ("restartPolicy", "hostname", "subdomain", "nodeName", "activeDeadlineSeconds"),
 }
-_DNS = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
+_LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_DNS = re.compile(rf"(?!.{{254}}){_LABEL}(\.{_LABEL})*", re.ASCII)
+_CONTAINERS = ("containers", "initContainers")
 HIDDEN = "***"
 
 
@@ -54,7 +56,7 @@ class Checkpoints:
 
 def namespace(value: object) -> None:
     """Refuse what is no name of a namespace."""
-    if value is not None and not (isinstance(value, str) and len(value) <= 63 and _DNS.fullmatch(value)):
+    if value is not None and not (isinstance(value, str) and len(value) <= 63 and re.fullmatch(_LABEL, value)):
         raise SpecificationError(
             f"namespace is {checks.shown(value)}, which Kubernetes takes for no name. Write such as training."
         )
@@ -81,14 +83,24 @@ def template(value: object, where: str) -> None:
 
 
 def _containers(given: Mapping[str, Any], where: str) -> None:
-    containers = (given.get("spec") or {}).get("containers", [])
-    if not isinstance(containers, list) or not all(
-        isinstance(each, Mapping) and each.get("name") for each in containers
-    ):
-        raise SpecificationError(
-            f"{where}.spec.containers is no list of containers with names. "
-            f'Write such as [{{name: {MAIN}, image: "registry/train:1.0"}}]; the one that trains is "{MAIN}".'
-        )
+    spec = given.get("spec") or {}
+    for kind in _CONTAINERS:
+        containers = spec.get(kind) or []
+        if not _are_named(containers):
+            raise SpecificationError(
+                f"{where}.spec.{kind} is no list of containers with names. "
+                f'Write such as [{{name: {MAIN}, image: "registry/train:1.0"}}]; the one that trains is "{MAIN}".'
+            )
+        for each in containers:
+            if not _are_named(each.get("env") or []):
+                raise SpecificationError(
+                    f'{where}.spec.{kind}: env of "{each["name"]}" is no list of variables with names. '
+                    'Write such as [{name: MODE, value: "fast"}].'
+                )
+
+
+def _are_named(entries: object) -> bool:
+    return isinstance(entries, list) and all(isinstance(each, Mapping) and each.get("name") for each in entries)
 
 
 def without_values(template: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,5 +114,6 @@ def without_values(template: Mapping[str, Any]) -> dict[str, Any]:
 
 def _variables(template: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     spec = template.get("spec") or {}
-    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
-        yield from container.get("env") or ()
+    for kind in _CONTAINERS:
+        for container in spec.get(kind) or ():
+            yield from container.get("env") or ()
