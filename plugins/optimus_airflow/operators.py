@@ -121,7 +121,7 @@ class OptimusTrainingOperator(BaseOperator):
     template_fields: Sequence[str] = (
         "command", "env", "image", "working_dir", "workload", "quota", "cluster", "checkpoints", "namespace",
         "env_vars", "env_from", "configmaps", "volumes", "volume_mounts", "node_selector", "labels", "annotations",
-        "pod_template_file", "pod_template_dict", "full_pod_spec", "worker_pod", "server_pod", "kubernetes_conn_id",
+        "pod_template_file", "pod_template_dict", "worker_pod", "server_pod", "kubernetes_conn_id",
         "config_file", "cluster_context",
     )  # fmt: skip
     template_fields_renderers = {"command": "json", "env": "json", "env_vars": "json", "pod_template_dict": "json"}
@@ -129,13 +129,6 @@ class OptimusTrainingOperator(BaseOperator):
     ui_color = "#d6efe4"
     pod_template_file: str | None
     get_logs: bool
-
-    if not TYPE_CHECKING:  # who reads the signature reads that of __init__
-
-        def __new__(cls, **given: Any) -> OptimusTrainingOperator:
-            """Refuse arguments of KubernetesPodOperator with our words, before Airflow misses others."""
-            pods.refuse(given)
-            return super().__new__(cls)
 
     def __init__(
         self,
@@ -208,6 +201,7 @@ class OptimusTrainingOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         given = dict(locals())
+        pods.refuse(kwargs)
         super().__init__(retries=retries, **pods.without_meant_anyway(kwargs))
         pods.keep(self, given)
         self.command = command

@@ -137,6 +137,24 @@ def keep(task: Any, given: Mapping[str, Any]) -> None:
     """Keep the arguments as attributes of ``task``, as plain data, whose texts Airflow renders wherever they are."""
     for name in ARGUMENTS:
         setattr(task, name, plain(given[name]))
+    task.env_vars = _by_name(task.env_vars)
+
+
+def _by_name(entries: Any) -> Any:
+    """Return variables by their names: Airflow masks values on its pages by the names that they stand under."""
+    known = isinstance(entries, list) and all(
+        isinstance(each, Mapping)
+        and isinstance(each.get("name"), str)
+        and "{" not in each["name"]
+        and set(each) in ({"name"}, {"name", "value"}, {"name", "valueFrom"})
+        for each in entries
+    )
+    if not known:
+        return entries
+    return {
+        each["name"]: {"valueFrom": each["valueFrom"]} if "valueFrom" in each else each.get("value", "")
+        for each in entries
+    }
 
 
 # What KubernetesPodOperator has and a training job has not
@@ -413,7 +431,7 @@ def _variables(task: Any) -> tuple[dict[str, str], list[Json]]:
     """Return the variables with values, and those that are references, as a container's ``env`` holds them."""
     env, given = dict(checks.mapping(task.env, "env", '{"LEVEL": "3"}')), plain(task.env_vars) or []
     if isinstance(given, Mapping):
-        given = [{"name": name, "value": value} for name, value in given.items()]
+        given = [{"name": name} | _as_entry(value) for name, value in given.items()]
     entries = {}
     for index, each in enumerate(_objects(given, "env_vars")):
         if not isinstance(each.get("name"), str) or not each["name"]:
@@ -425,6 +443,11 @@ def _variables(task: Any) -> tuple[dict[str, str], list[Json]]:
         if name in env and env[name] != values.get(name):
             raise SpecificationError(f'env and env_vars both set "{name}", and differ. Write it once.')
     return env | values, references
+
+
+def _as_entry(value: Any) -> Json:
+    is_reference = isinstance(value, Mapping) and set(value) == {"valueFrom"}
+    return dict(value) if is_reference else {"value": value}
 
 
 def _refuse_names(templates: Iterable[Json]) -> None:

@@ -429,9 +429,13 @@ def test_what_a_job_has_not_is_refused_with_what_to_write(name, row):
 
 def test_a_command_is_one_list():
     with pytest.raises(SpecificationError, match=r'Write command=\["python", "train.py", "--epochs", "3"\]'):
-        OptimusTrainingOperator(task_id="t", cmds=["python", "train.py"], arguments=["--epochs", "3"])
-    with pytest.raises(TypeError, match="missing keyword argument"):
-        OptimusTrainingOperator(task_id="t")
+        make(cmds=["python", "train.py"], arguments=["--epochs", "3"])
+
+
+def test_each_argument_is_seen_in_the_signature():
+    assert set(pods.ARGUMENTS) <= set(inspect.signature(OptimusTrainingOperator).parameters)
+    for name in inspect.signature(OptimusTrainingOperator).parameters:
+        assert name == "kwargs" or f"\n        {name}: " in OptimusTrainingOperator.__doc__, name
 
 
 def test_every_argument_of_the_pod_operator_is_taken_or_refused():
@@ -577,6 +581,24 @@ def test_values_of_variables_are_hidden_from_people():
     assert "hunter2" not in public
     assert "PASSWORD" in public
     assert "tokens" in public
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"DB_PASSWORD": "hunter2"},
+        [k8s.V1EnvVar("DB_PASSWORD", "hunter2")],
+        [{"name": "DB_PASSWORD", "value": "hunter2"}],
+    ],
+    ids=["dict", "objects", "data"],
+)
+def test_values_with_telling_names_are_masked_on_airflows_pages(given):
+    from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
+
+    task = make(env_vars=given, secrets=[Secret("env", "TOKEN", "tokens", "hub")])
+    task.render_template_fields({})
+    assert "hunter2" not in str(_serialize_rendered_fields(task))
+    assert task.training_job().env == {"DB_PASSWORD": "hunter2"}
 
 
 # The cluster
