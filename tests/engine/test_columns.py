@@ -150,7 +150,8 @@ def test_a_cluster_without_nodes_lets_jobs_wait():
 _NODES = st.lists(
     st.builds(
         dict, zone=st.sampled_from(["", "a", "b"]), cpu=st.integers(1, 6), pods=st.integers(1, 6),
-        taken=st.integers(0, 2), taints=st.sampled_from([(), (), (Taint("x"),)]), ready=st.sampled_from([True, True, False]),
+        taken=st.integers(0, 2), taints=st.sampled_from([(), (), (Taint("x"),)]),
+        ready=st.sampled_from([True, True, False]),
     ),
     min_size=1, max_size=4,
 )  # fmt: skip
