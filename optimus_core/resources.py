@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from math import ceil
@@ -24,6 +25,8 @@ _SUFFIXES = {**_DECIMAL, **{name: Fraction(value) for name, value in _BINARY.ite
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,3})|([A-Za-z]*))", re.ASCII)
 _LONGEST = 100
 """Letters of a quantity; no amount needs more, and Python reads only so many digits."""
+_MOST = 2**53
+"""What a person may ask for of one kind: sums of it stay far below what 64 bits hold."""
 _DEVICE = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 
 
@@ -40,12 +43,14 @@ def parse_quantity(value: object, where: str = "quantity") -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | str):
         write = f'it as "{value}"' if isinstance(value, float) else 'such as "2", "500m" or "4Gi"'
         raise SpecificationError(
-            f"{where} is {value!r}, of type {type(value).__name__}; a quantity is text. Write {write}."
+            f"{where} is {reprlib.repr(value)}, of type {type(value).__name__}; a quantity is text. Write {write}."
         )
-    match = _QUANTITY.fullmatch(str(value)) if isinstance(value, int) or len(value) <= _LONGEST else None
+    if isinstance(value, int):
+        return Fraction(value)
+    match = _QUANTITY.fullmatch(value) if len(value) <= _LONGEST else None
     if match is None:
         raise SpecificationError(
-            f'{where} is "{str(value)[:_LONGEST]}", which is not a quantity. Write such as "2", "500m" or "4Gi".'
+            f'{where} is "{value[:_LONGEST]}", which is not a quantity. Write such as "2", "500m" or "4Gi".'
         )
     number, exponent, suffix = Fraction(match[1]), match[2], match[3]
     if exponent is not None:
@@ -85,8 +90,15 @@ class Resources(Mapping[str, int]):
     ) -> Resources:
         """Read quantities as a user writes them; fractions are rounded up to what can be counted.
 
+        Args:
+            cpu: a quantity of processors.
+            memory: a quantity of bytes.
+            devices: whole devices by name.
+            where: names in errors what a person wrote; such amounts must be sane. What a cluster says of itself
+                has no name here and may be any.
+
         Raises:
-            SpecificationError: an amount that is not a quantity, is negative, or a part of a device.
+            SpecificationError: an amount that is not a quantity, is negative, absurdly large, or a part of a device.
         """
         prefix = f"{where}." if where else ""
         amounts = {
@@ -98,6 +110,12 @@ class Resources(Mapping[str, int]):
         for name, amount in amounts.items():
             if amount < 0:
                 raise SpecificationError(f"{prefix}{name} is negative. Write how much there is of it, or leave it out.")
+            if where and amount > _MOST:
+                given = {"cpu": cpu, "memory": memory, **(devices or {})}[name]
+                text = given if isinstance(given, str) else f"{min(given, 10**99):.3g}"
+                raise SpecificationError(
+                    f'{prefix}{name} is "{text}", more than any cluster has. Write what one replica or node has of it.'
+                )
         return cls(amounts)
 
     @classmethod

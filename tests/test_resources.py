@@ -70,7 +70,7 @@ def test_no_text_raises_anything_but_a_specification_error(text: str) -> None:
     assert any(hint in said for hint in ("Write", "Did you mean", "Kubernetes knows"))
 
 
-@given(st.sampled_from(["cpu", "memory"]), st.integers(0, 2**60))
+@given(st.sampled_from(["cpu", "memory"]), st.integers(0, 2**53))
 def test_writing_and_reading_an_amount_gives_the_same(name: str, amount: int) -> None:
     written = Resources({name: amount}).to_quantities()
     assert Resources.from_quantities(written)[name] == amount
@@ -113,11 +113,27 @@ def test_what_fits_leaves_no_negative_rest(demand: dict[str, int], room: dict[st
         pytest.param({"gpu": 1}, '"vendor/name"', id="no vendor"),
         pytest.param({"nvidia.com/gpu": "500m"}, "devices come whole", id="half a device"),
         pytest.param({"nvidia.com/gpu": -1}, "is negative", id="less than none"),
+        pytest.param({"nvidia.com/gpu": 10**5000}, "workers.nvidia.com/gpu is .* more than any", id="more than any"),
     ],
 )
 def test_devices_are_whole_and_have_a_vendor(devices: dict[str, int | str], want: str) -> None:
     with pytest.raises(SpecificationError, match=want):
         Resources.of("1", "1Gi", devices, "workers")
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        pytest.param("1e999", id="an exponent"),
+        pytest.param("10Ei", id="exa"),
+        pytest.param(2**53 + 1, id="one more"),
+        pytest.param(10**5000, id="5000 digits"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["cpu", "memory"])
+def test_what_a_person_wrote_is_no_more_than_sums_can_hold(kind: str, amount: str | int) -> None:
+    with pytest.raises(SpecificationError, match=f"workers.{kind} is .*, more than any cluster has. Write"):
+        Resources.of(**{kind: amount}, where="workers")  # type: ignore[arg-type]
 
 
 def test_fractions_are_rounded_up_to_what_can_be_counted() -> None:
