@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import reprlib
 from collections.abc import Collection, Hashable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -14,11 +15,17 @@ from optimus_core.errors import SpecificationError
 if TYPE_CHECKING:
     import yaml
 
+MOST = 2**31 - 1
+"""The largest count, either way: every database and array holds it."""
+MOST_SECONDS = 1e9
+"""The largest duration, about 32 years: every clock can add it to the present time."""
+
 
 def nearest(word: object, known: Collection[str]) -> str:
     """Return a hint: the known word that is most like ``word``, or all that are known."""
     spelling = {name.casefold().replace("_", ""): name for name in known}
-    near = difflib.get_close_matches(str(word).casefold().replace("_", ""), list(spelling), n=1, cutoff=0.6)
+    given = word if isinstance(word, str) else shown(word)
+    near = difflib.get_close_matches(given.casefold().replace("_", ""), list(spelling), n=1, cutoff=0.6)
     return f'Did you mean "{spelling[near[0]]}"?' if near else f"Known: {', '.join(known)}."
 
 
@@ -35,27 +42,37 @@ def one_of(value: object, known: Collection[str], where: str) -> None:
         raise SpecificationError(f"{where} is {shown(value)}, which Optimus does not know. {nearest(value, known)}")
 
 
-def whole(value: object, where: str, least: int | None = None, example: int | None = None) -> int:
-    """Return ``value`` if it is a whole number that is at least ``least``."""
+def whole(value: object, where: str, least: int | None = None, example: int | None = None, *, most: int = MOST) -> int:
+    """Return ``value`` if it is a whole number of at least ``least`` and at most ``most``, either way."""
     example = example if example is not None else 1 if least is None else max(least, 1)
     if isinstance(value, bool) or not isinstance(value, int):
         raise SpecificationError(f"{where} is {shown(value)}; it is a whole number. Write such as {example}.")
     if least is not None and value < least:
-        raise SpecificationError(f"{where} is {value}; it is at least {least}. Write such as {example}.")
+        raise SpecificationError(f"{where} is {shown(value)}; it is at least {least}. Write such as {example}.")
+    if abs(value) > most:
+        bound = f"at most {most}" if value > 0 else f"at least {-most}"
+        raise SpecificationError(f"{where} is {shown(value)}; it is {bound}. Write such as {example}.")
     return value
 
 
 def number(
-    value: object, where: str, *, above: float | None = None, least: float | None = None, example: float | None = None
+    value: object,
+    where: str,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    most: float = MOST_SECONDS,
+    example: float | None = None,
 ) -> float:
-    """Return ``value`` if it is a finite number above ``above``, and at least ``least``."""
-    low = (above is not None and _is_number(value) and value <= above) or (
-        least is not None and _is_number(value) and value < least
-    )
-    if not _is_number(value) or not math.isfinite(value) or low:
+    """Return ``value`` if it is a finite number above ``above``, of at least ``least`` and at most ``most``."""
+    write = (above or least or 0) + 1 if example is None else example
+    low = _is_number(value) and ((above is not None and value <= above) or (least is not None and value < least))
+    if not _is_number(value) or (isinstance(value, float) and not math.isfinite(value)) or low:
         bound = f" above {above:g}" if above is not None else f" of at least {least:g}" if least is not None else ""
-        write = (above or least or 0) + 1 if example is None else example
         raise SpecificationError(f"{where} is {shown(value)}; it is a number{bound}. Write such as {write:g}.")
+    if abs(value) > most:
+        bound = f"at most {most:g}" if value > 0 else f"at least {-most:g}"
+        raise SpecificationError(f"{where} is {shown(value)}; it is {bound}. Write such as {write:g}.")
     return value
 
 
@@ -63,10 +80,15 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def text(value: object, where: str, example: str) -> str:
+def text(value: object, where: str, example: str, *, longest: int = 4096) -> str:
     """Return ``value`` if it is a text with something in it that can be printed on one line."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise SpecificationError(f'{where} is {shown(value)}; it is a text on one line. Write such as "{example}".')
+    if len(value) > longest:
+        raise SpecificationError(
+            f"{where} is {shown(value)}, of {len(value)} letters; it has at most {longest}. "
+            f'Write a shorter one, such as "{example}".'
+        )
     return value
 
 
@@ -78,21 +100,46 @@ def mapping(value: object, where: str, example: str) -> Mapping[str, Any]:
 
 
 def texts(values: Mapping[str, Any], where: str, *, secret: bool = False) -> None:
-    """Refuse a value that is no text; one that may be ``secret`` is not shown."""
+    """Refuse a value that no program can be given as a text; one that may be ``secret`` is not shown."""
     for name, value in values.items():
         if not isinstance(value, str):
-            write = "its value in quotes" if secret else f'"{value}"'
+            write = "its value in quotes" if secret else f'"{shown(value)}"'
             raise SpecificationError(
                 f'{where}["{name}"] is of type {type(value).__name__}; it is a text. Write {write}.'
             )
-        if "\0" in value:
-            raise SpecificationError(f'{where}["{name}"] has a NUL in it, which no text here may. Leave it out.')
+        if passable(value) != value:
+            raise SpecificationError(
+                f'{where}["{name}"] has a NUL or half a character in it, which no text here may. Leave that out.'
+            )
+
+
+def passable(value: str) -> str:
+    """Return ``value`` without what no program can be given: NUL, and halves of characters (surrogates)."""
+    return value.encode("utf-8", "ignore").decode("utf-8").replace("\0", "")
 
 
 def shown(value: object) -> str:
     """Return ``value`` as an error quotes it: texts in double quotes, never longer than a line."""
-    quoted = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+    if isinstance(value, str):
+        quoted = json.dumps(value[:100], ensure_ascii=not value.isprintable())
+    else:
+        quoted = _SHORT.repr(value)
     return quoted if len(quoted) <= 80 else f"{quoted[:77]}..."
+
+
+class _Short(reprlib.Repr):
+    """Writes the begin of any value, however deep, long or large it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxlist, self.maxtuple, self.maxdict, self.maxset = 4, 40, 40, 40, 40
+        self.maxstring = self.maxother = 80
+
+    def repr_int(self, x: int, level: int) -> str:
+        return repr(x) if x.bit_length() < 1000 else f"a number of about {int(x.bit_length() * 0.30103)} digits"
+
+
+_SHORT = _Short()
 
 
 def read_file(path: str | Path, what: str, example: str) -> Mapping[str, Any]:
@@ -121,7 +168,9 @@ def read_file(path: str | Path, what: str, example: str) -> Mapping[str, Any]:
 
 def _read_json(content: str, path: str | Path) -> object:
     try:
-        return json.loads(content)
+        return json.loads(content, object_pairs_hook=lambda pairs: _without_repeats(pairs, path))
+    except SpecificationError:
+        raise
     except json.JSONDecodeError as error:
         raise SpecificationError(
             f"{path}, line {error.lineno}: this is no JSON: {error.msg} at column {error.colno}. Correct that line."
@@ -130,10 +179,21 @@ def _read_json(content: str, path: str | Path) -> object:
         raise SpecificationError(f"{path}: this is no JSON that can be read: {error}. Correct it.") from error
 
 
+def _without_repeats(pairs: list[tuple[str, object]], path: str | Path) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in found if names.count(name) > 1)
+        raise SpecificationError(f"{path}: the key {shown(twice)} is given twice. Leave one of them out.")
+    return found
+
+
 def _read_yaml(content: str, path: str | Path) -> object:
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    fastest: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(fastest):  # type: ignore[misc,valid-type]
         """Refuses a key that is given twice, of which YAML would take the last."""
 
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -145,7 +205,8 @@ def _read_yaml(content: str, path: str | Path) -> object:
                     problem = f'"{key.value}" is given twice'
                     raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
                 seen.add(key.value)
-            return super().construct_mapping(node, deep)
+            made: dict[Hashable, Any] = super().construct_mapping(node, deep)
+            return made
 
     try:
         return yaml.load(content, Loader)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
@@ -9,6 +10,9 @@ from typing import Any, ClassVar, TypeVar
 from optimus_core import checks
 from optimus_core.errors import SpecificationError
 from optimus_core.resources import Resources
+
+MOST_REPLICAS = 10_000
+"""Of one role: a plan looks at sizes one by one."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ class Loss:
 
     def check(self) -> None:
         """Refuse what no loss can be below of, and what every loss is."""
-        checks.number(self.below, "stop.loss.below")
+        checks.number(self.below, "stop.loss.below", most=sys.float_info.max)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +156,8 @@ class Replicas:
                     f"{where}.{name} is {checks.shown(getattr(self, name))}; a replica needs some. "
                     f'Write such as "{example}".'
                 )
-        checks.whole(self.min, f"{where}.min", 1)
-        checks.whole(self.max, f"{where}.max", 1)
+        checks.whole(self.min, f"{where}.min", 1, most=MOST_REPLICAS)
+        checks.whole(self.max, f"{where}.max", 1, most=MOST_REPLICAS)
         if self.min > self.max:
             raise SpecificationError(
                 f"{where}.min is {self.min}, more than {where}.max, which is {self.max}. "

@@ -115,7 +115,7 @@ class TrainingJob:
             SpecificationError: begins with the job's name and says what to write instead.
         """
         try:
-            checks.text(self.name, "name", "resnet")
+            checks.text(self.name, "name", "resnet", longest=250)
         except SpecificationError as error:
             raise SpecificationError(f"a job's {error}") from None
         try:
@@ -359,15 +359,17 @@ def _check_batch(job: TrainingJob) -> None:
 def _check_rest(job: TrainingJob) -> None:
     if job.framework is not None:
         checks.one_of(job.framework, FRAMEWORKS, "framework")
-    for name, example in (("image", "python:3.11"), ("working_dir", "/srv/train"), ("workload", "nightly-resnet")):
+    for name, example in (("image", "python:3.11"), ("working_dir", "/srv/train")):
         if getattr(job, name) is not None:
             checks.text(getattr(job, name), name, example)
-    checks.text(job.pool, "pool", "default")
+    if job.workload is not None:
+        checks.text(job.workload, "workload", "nightly-resnet", longest=600)
+    checks.text(job.pool, "pool", "default", longest=128)
     checks.whole(job.priority, "priority")
-    checks.whole(job.retries, "retries", 0)
+    checks.whole(job.retries, "retries", 0, most=1000)
     for name in ("samples_per_epoch", "steps_per_epoch"):
         if getattr(job, name) is not None:
-            checks.whole(getattr(job, name), name, 1)
+            checks.whole(getattr(job, name), name, 1, most=2**53)
     checks.number(job.grace_seconds, "grace_seconds", least=0)
     checks.number(job.start_timeout, "start_timeout", above=0)
     if not isinstance(job.resumable, bool):

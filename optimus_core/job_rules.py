@@ -34,9 +34,13 @@ def command(command: object) -> None:
             'Write such as ["python", "train.py"].'
         )
     for index, word in enumerate(command):
-        if not isinstance(word, str) or "\0" in word:
+        if not isinstance(word, str):
+            write = json.dumps(checks.shown(word), ensure_ascii=False)
+            raise SpecificationError(f"command[{index}] is {checks.shown(word)}; each word is a text. Write {write}.")
+        if (write := checks.passable(word)) != word:
             raise SpecificationError(
-                f"command[{index}] is {checks.shown(word)}; each word is a text. Write {json.dumps(str(word))}."
+                f"command[{index}] is {checks.shown(word)}, with a NUL or half a character in it, which no program can "
+                f"be given. Write {checks.shown(write)}."
             )
 
 
@@ -85,4 +89,9 @@ def deadline(deadline: object) -> None:
     if deadline.utcoffset() is None:
         raise SpecificationError(
             f"deadline is {deadline.isoformat()}, without a time zone. Write {deadline.isoformat()}+00:00 for UTC."
+        )
+    if not 1970 < deadline.year < 9000:
+        raise SpecificationError(
+            f"deadline is {deadline.isoformat()}; a deadline lies between the years 1971 and 8999. "
+            "Write such as 2026-08-01T12:00:00+00:00, or leave it out if there is none."
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from optimus_core import (
 from optimus_core.errors import SpecificationError
 from optimus_core.job import capacity_check, load_job_file, work_per_step
 from optimus_core.resources import Resources
+
+HUGE = 10**400
 
 
 def replicas(**changes: Any) -> Replicas:
@@ -100,6 +103,36 @@ def written(**changes: Any) -> dict[str, Any]:
         pytest.param({"priority": "high"}, 'priority is "high"; it is a whole number', id="a priority in words"),
         pytest.param({"resumable": "no"}, "resumable.*Write true or false", id="resumable as a text"),
         pytest.param({"pool": ""}, 'pool is ""', id="a pool without a name"),
+        pytest.param({"stop": Steps(HUGE)}, "stop.steps is .*; it is at most 2147483647", id="endless steps"),
+        pytest.param({"stop": Epochs(HUGE)}, "stop.epochs is .*; it is at most", id="endless epochs"),
+        pytest.param({"stop": Loss(HUGE)}, "stop.loss.below is .*; it is at most", id="a huge loss"),
+        pytest.param({"stop": Loss(-HUGE)}, "stop.loss.below is .*; it is at least", id="a huge loss below 0"),
+        pytest.param({"stop": Converged(0.01, HUGE)}, "patience is .*; it is at most", id="endless patience"),
+        pytest.param({"steps_per_epoch": HUGE}, "steps_per_epoch is .* at most", id="an endless epoch"),
+        pytest.param({"samples_per_epoch": HUGE}, "samples_per_epoch is .* at most", id="endless data"),
+        pytest.param({"batch_size": HUGE}, "batch_size is .*; it is at most", id="an endless batch"),
+        pytest.param({"workers": replicas(max=HUGE)}, "workers.max is .*; it is at most 10000", id="endless workers"),
+        pytest.param({"workers": replicas(cpu="1e999")}, 'workers.cpu is "1e999", more than any', id="endless cpu"),
+        pytest.param({"workers": replicas(memory=HUGE)}, 'workers.memory is ".*", more than', id="endless memory"),
+        pytest.param(
+            {"workers": replicas(devices={"a.b/c": HUGE})}, 'workers.a.b/c is ".*", more than', id="endless devices"
+        ),
+        pytest.param({"priority": 10**30}, "priority is .*; it is at most 2147483647", id="a huge priority"),
+        pytest.param({"priority": -(2**31)}, "priority is .*; it is at least -2147483647", id="a low priority"),
+        pytest.param({"retries": HUGE}, "retries is .*; it is at most 1000", id="endless retries"),
+        pytest.param({"grace_seconds": HUGE}, "grace_seconds is .* at most 1e\\+09", id="endless grace as a count"),
+        pytest.param({"start_timeout": 1e300}, "start_timeout is 1e\\+300; it is at most", id="endless time to start"),
+        pytest.param({"workload": "x" * 601}, "of 601 letters; it has at most 600", id="a long workload"),
+        pytest.param({"pool": "x" * 129}, "of 129 letters; it has at most 128", id="a long pool"),
+        pytest.param(
+            {"deadline": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14)))}, "1971 and 8999", id="before time"
+        ),
+        pytest.param(
+            {"deadline": datetime(9999, 12, 31, 23, tzinfo=timezone(-timedelta(hours=14)))}, "1971", id="after time"
+        ),
+        pytest.param({"command": ["a\0b"]}, 'command\\[0\\] is "a.u0000b".*Write "ab"', id="a NUL in a command"),
+        pytest.param({"command": ["a\ud800"]}, 'is "a.ud800".*Write "a"', id="half a character in a command"),
+        pytest.param({"env": {"A": "\ud800"}}, 'env\\["A"\\] has a NUL or half a character', id="half in a variable"),
     ],
 )  # fmt: skip
 def test_what_can_not_be_is_refused_with_the_name_first_and_what_to_write(changes: dict[str, Any], want: str) -> None:
@@ -108,11 +141,41 @@ def test_what_can_not_be_is_refused_with_the_name_first_and_what_to_write(change
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("", id="empty"), pytest.param(None, id="nothing"), pytest.param("a\nb", id="two lines")]
+    "name",
+    [
+        pytest.param("", id="empty"),
+        pytest.param(None, id="nothing"),
+        pytest.param("a\nb", id="two lines"),
+        pytest.param("x" * 251, id="longer than the store takes"),
+    ],
 )
 def test_a_job_has_a_name(name: Any) -> None:
-    with pytest.raises(SpecificationError, match=r'name is .*Write such as "resnet"'):
+    with pytest.raises(SpecificationError, match=r'name is .*Write .*such as "resnet"'):
         job(name=name)
+
+
+@pytest.mark.parametrize("value", [pytest.param(10**400, id="400 digits"), pytest.param(10**5000, id="5000 digits")])
+@pytest.mark.parametrize("key", [*TrainingJob.__dataclass_fields__])
+def test_a_huge_number_in_any_field_is_refused(key: str, value: int) -> None:
+    with pytest.raises(SpecificationError) as caught:
+        job(**{key: value})
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "deadline",
+    [
+        pytest.param("0001-01-01T00:00:00+14:00", id="before the first year"),
+        pytest.param("9999-12-31T23:59:59-14:00", id="after the last year"),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["json", "yaml"])
+def test_a_deadline_that_no_calendar_has_is_refused_in_files_too(tmp_path: Path, deadline: str, suffix: str) -> None:
+    path = tmp_path / f"job.{suffix}"
+    data = written(deadline=deadline)
+    path.write_text(json.dumps(data) if suffix == "json" else yaml.safe_dump(data))
+    with pytest.raises(SpecificationError, match=r"deadline is .*between the years"):
+        load_job_file(path)
 
 
 def test_the_value_of_a_variable_is_in_no_error() -> None:
@@ -239,6 +302,7 @@ def test_no_value_of_any_key_raises_anything_but_a_specification_error(value: An
         pytest.param("name: a\nimage: b\nname: c\n", "job.yaml", 'line 3: this is no YAML: "name" is', id="twice"),
         pytest.param("name: !!python/object:os.system x\n", "job.yaml", "line 1", id="a foreign tag"),
         pytest.param("? [a, b]\n: c\n", "job.yaml", "job.yaml", id="a list as key"),
+        pytest.param('{"env": {"B": "c", "B": "d"}}', "job.json", 'the key "B" is given twice', id="twice in JSON"),
         pytest.param('{"name": "a",\n "x": }', "job.json", "job.json, line 2: this is no JSON", id="broken JSON"),
         pytest.param("- a\n", "job.yaml", "its content is ['a']; it maps names to values", id="a list"),
         pytest.param("", "job.yaml", "its content is None", id="an empty file"),
@@ -250,6 +314,14 @@ def test_a_broken_file_is_named_with_its_line(tmp_path: Path, content: str, name
     with pytest.raises(SpecificationError) as caught:
         load_job_file(tmp_path / name)
     assert want in str(caught.value)
+
+
+def test_a_large_file_is_read_soon(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("command:\n" + "- 'a'\n" * 100_000)
+    begin = time.process_time()
+    with pytest.raises(SpecificationError, match='"name" is missing'):
+        load_job_file(tmp_path / "job.yaml")
+    assert time.process_time() - begin < 8
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
