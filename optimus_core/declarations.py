@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from optimus_core.resources import Resources
 
 LOCAL: Mapping[str, dict[str, Any]] = {"local": {"kind": "local"}}
 """What is declared if nobody declares a cluster: processes on this machine."""
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 
 
 def load_clusters(path: str | Path | None) -> dict[str, dict[str, Any]]:
@@ -34,10 +38,14 @@ def load_clusters(path: str | Path | None) -> dict[str, dict[str, Any]]:
     clusters = {}
     for name, cluster in data.items():
         try:
-            checks.text(name, "its name", "local")
+            if not _NAME.fullmatch(name):
+                raise SpecificationError(
+                    "its name is also that of a folder: up to 63 letters, digits, dots, dashes and underscores, "
+                    "the first a letter or digit. Write such as local."
+                )
             clusters[name] = _cluster(cluster)
         except SpecificationError as error:
-            raise SpecificationError(f'{path}: cluster "{name}": {error}') from error.__cause__
+            raise SpecificationError(f"{path}: cluster {checks.shown(name)}: {error}") from error.__cause__
     if not clusters:
         raise SpecificationError(f"{path}: it declares no cluster. Write such as local: {{kind: local}}")
     return clusters
@@ -46,7 +54,9 @@ def load_clusters(path: str | Path | None) -> dict[str, dict[str, Any]]:
 def _cluster(data: object) -> dict[str, Any]:
     given = dict(checks.mapping(data, "its content", "{kind: local}"))
     kinds = {"local": _local, "kubernetes": _kubernetes}
-    checks.one_of(given.get("kind", "nothing"), kinds, "kind")
+    if "kind" not in given:
+        raise SpecificationError("it has no kind. Write kind: local or kind: kubernetes.")
+    checks.one_of(given["kind"], kinds, "kind")
     kinds[given["kind"]](given)
     return given
 
@@ -72,7 +82,9 @@ def _local(given: Mapping[str, Any]) -> None:
         Resources.of(node["cpu"], node["memory"], devices, where)
         for label, value in checks.mapping(node.get("labels", {}), f"{where}.labels", "{zone: a}").items():
             if not isinstance(value, str):
-                raise SpecificationError(f'{where}.labels["{label}"] is {value!r}; it is a text. Write "{value}".')
+                raise SpecificationError(
+                    f'{where}.labels["{label}"] is {checks.shown(value)}; it is a text. Write it in quotes.'
+                )
 
 
 def _kubernetes(given: Mapping[str, Any]) -> None:

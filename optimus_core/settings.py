@@ -100,7 +100,7 @@ class Settings:
     )
     """Where checkpoints lie; every replica must reach it. Default: checkpoints in home."""
     checkpoint_keep_days: float = _setting(
-        7, unit="days", least=0, reason="A week leaves time to clear and resume a task after a weekend."
+        7, unit="days", least=0, most=10_000, reason="A week leaves time to clear and resume a task after a weekend."
     )
     """How long checkpoints of ended jobs are kept."""
     interval_seconds: float = _setting(
@@ -165,9 +165,11 @@ class Settings:
     """How long a size that did not start is not tried again."""
     points_limit: int = _setting(2000, unit="points", least=10, reason="More than a page is wide.")
     """Points of one metric that are kept of a job; older ones are thinned out."""
-    memory_growth: float = _setting(1.5, above=1, reason="Three steps from 1 to more than 3 times the memory.")
+    memory_growth: float = _setting(
+        1.5, above=1, most=1000, reason="Three steps from 1 to more than 3 times the memory."
+    )
     """Factor on a replica's memory after it ran out."""
-    memory_cap_factor: float = _setting(4, least=1, reason="More is a leak, not a wrong guess.")
+    memory_cap_factor: float = _setting(4, least=1, most=1000, reason="More is a leak, not a wrong guess.")
     """A replica never gets more than this many times the memory that was asked for."""
     log_tail_bytes: int = _setting(65536, unit="bytes", least=1024, reason="Holds a traceback of every framework.")
     """What is kept of a replica's output for people to read."""
@@ -180,7 +182,7 @@ class Settings:
         derived = {
             "database_url": f"sqlite:///{self.home / 'optimus.db'}",
             "checkpoint_root": self.home / "checkpoints",
-            "clusters_file": self.home / "clusters.yaml" if (self.home / "clusters.yaml").exists() else None,
+            "clusters_file": declared if os.path.lexists(declared := self.home / "clusters.yaml") else None,
         }
         for name, value in derived.items():
             if getattr(self, name) is None:
@@ -212,7 +214,7 @@ class Settings:
         if "home" not in found:
             source = next((name for name in ("OPTIMUS_HOME", "AIRFLOW_HOME") if environ.get(name)), "default")
             found["home"] = (default_home(environ), source)
-        found = _from_file(_path(found["home"][0], "home") / "config.toml") | found
+        found = _from_file(_folder(*found["home"]) / "config.toml") | found
         known = {each.name: each for each in _fields()}
         values = {key: _read(known[key], value, f"{key} ({source})") for key, (value, source) in found.items()}
         settings = cls(**values)
@@ -306,9 +308,11 @@ def _read(each: Field[Any], value: object, where: str) -> Any:
     if kind.startswith("Path"):
         return _path(value, where)
     if kind == "str":
-        if about["secret"] and not (isinstance(value, str) and value.strip() and value.isprintable()):
+        if about["secret"]:
+            if isinstance(value, str) and value.strip() and value.isprintable():
+                return value
             raise SpecificationError(f'{where} is no text on one line. Write such as "{about["example"]}".')
-        text = checks.text(value, where, about["example"] or about["default"])
+        text = checks.text(value, where, about["example"] or about["default"], longest=128)
         if about["choices"]:
             checks.one_of(text, about["choices"], where)
         return text
@@ -324,18 +328,21 @@ def _number(each: Field[Any], value: object, where: str) -> float:
             pass  # the check below says what it is instead
     if kind == "int":
         checks.whole(value, where, None if about["least"] is None else int(about["least"]), about["default"])
-    result = checks.number(value, where, above=about["above"], least=about["least"], example=about["default"])
-    if about["most"] is not None and result > about["most"]:
-        raise SpecificationError(
-            f"{where} is {result:g}; it is at most {about['most']:g}. Write such as {about['default']}."
-        )
-    return result
+    bounds = {name: about[name] for name in ("above", "least", "most") if about[name] is not None}
+    return checks.number(value, where, example=about["default"], **bounds)
 
 
 def _path(value: object, where: str) -> Path:
     if not isinstance(value, Path):
         value = Path(checks.text(value, where, "/srv/optimus"))
     return value.expanduser().absolute()
+
+
+def _folder(home: object, source: str) -> Path:
+    path = _path(home, f"home ({source})")
+    if os.path.lexists(path) and not os.path.isdir(path):
+        raise SpecificationError(f"home ({source}) is {path}, which is no folder. Give a folder, or one to be made.")
+    return path
 
 
 @cache

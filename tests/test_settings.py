@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from dataclasses import fields
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,11 @@ def test_keys_may_stand_at_the_top_of_the_file(tmp_path: Path) -> None:
         pytest.param("poll_seconds", "often", '"often"; it is a number above 0. Write such as 2', id="words"),
         pytest.param("poll_seconds", "0", "0.0; it is a number above 0", id="no time"),
         pytest.param("lease_seconds", "inf", "inf; it is a number", id="endless"),
+        pytest.param("lease_seconds", "1e300", "1e+300; it is at most 1e+09", id="longer than any clock"),
+        pytest.param("retry_backoff_seconds", "1e10", "it is at most 1e+09", id="longer than a life"),
+        pytest.param("checkpoint_keep_days", "1e9", "it is at most 10000", id="more days than there were"),
+        pytest.param("points_limit", "9" * 400, "digits; it is at most 2147483647", id="more points than a count"),
+        pytest.param("deployment", "x" * 129, "of 129 letters; it has at most 128", id="a long name"),
         pytest.param("young_factor", "1.5", "1.5; it is at most 1", id="above the most"),
         pytest.param("points_limit", "2.5", "it is a whole number. Write such as 2000", id="half a point"),
         pytest.param("pausing", "nevr", 'Did you mean "never"?', id="a misspelt choice"),
@@ -93,6 +99,7 @@ def test_a_bad_value_names_its_key_and_where_it_came_from(tmp_path: Path, key: s
         pytest.param("pol_seconds = 3", '"pol_seconds" is no key of the settings. Did you mean "poll', id="top"),
         pytest.param("[optimus]\npol_seconds = 3", 'Did you mean "poll_seconds"?', id="in the table"),
         pytest.param('poll_seconds = "x"', 'config.toml) is "x"', id="a bad value"),
+        pytest.param("poll_seconds = 1" + "0" * 400, "digits; it is at most 1e+09", id="a huge whole number"),
         pytest.param("poll_seconds = true", "is True; it is a number", id="a choice for a number"),
         pytest.param("a = ", "config.toml is no TOML:", id="broken"),
         pytest.param('home = "/x"', "Set OPTIMUS_HOME instead", id="home"),
@@ -105,6 +112,45 @@ def test_a_bad_file_is_named_with_what_to_write(tmp_path: Path, content: str, wa
         load(tmp_path)
     assert str(tmp_path / "config.toml") in str(caught.value)
     assert want in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [pytest.param(each.name, id=each.name) for each in fields(Settings) if each.init])
+def test_every_number_that_is_taken_can_be_added_to_the_present_time(tmp_path: Path, name: str) -> None:
+    for value in ("1e8", "100000000", "1e300", "9" * 500):
+        try:
+            got = getattr(Settings.load({"OPTIMUS_HOME": str(tmp_path)}, {name: value}), name)
+        except SpecificationError:
+            continue
+        if isinstance(got, int | float):
+            assert datetime.now(UTC) - timedelta(**{"days" if name.endswith("_days") else "seconds": got})
+
+
+def test_a_home_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SpecificationError, match=r"^home \(OPTIMUS_HOME\) is .*/file, which is no folder"):
+        load(tmp_path / "file")
+
+
+def test_a_clusters_file_that_is_a_dangling_link_is_no_missing_one(tmp_path: Path) -> None:
+    (tmp_path / "clusters.yaml").symlink_to(tmp_path / "gone.yaml")
+    with pytest.raises(SpecificationError, match=r'clusters.yaml" can\'t be read: No such file'):
+        load_clusters(load(tmp_path).clusters_file)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("../../esc", id="out of its folder"),
+        pytest.param("a/b", id="a folder in a folder"),
+        pytest.param(".hidden", id="hidden"),
+        pytest.param("x" * 64, id="too long"),
+        pytest.param("", id="empty"),
+        pytest.param("my cluster", id="a space"),
+    ],
+)
+def test_a_cluster_has_a_name_that_may_be_a_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SpecificationError, match=r'cluster ".*": its name is also that of a folder.* Write such as'):
+        clusters(tmp_path, json.dumps({name: {"kind": "local"}}))
 
 
 def test_a_misspelt_variable_names_the_nearest_right_one(tmp_path: Path) -> None:
@@ -212,7 +258,13 @@ def test_without_a_file_there_is_this_machine() -> None:
     ("content", "want"),
     [
         pytest.param("a: {kind: kubernets}", 'Did you mean "kubernetes"?', id="a misspelt kind"),
-        pytest.param("a: {nodes: []}", "kind is", id="no kind"),
+        pytest.param("a: {nodes: []}", "it has no kind. Write kind: local", id="no kind"),
+        pytest.param("a: {kind: 3}", "kind is 3", id="a kind that is a number"),
+        pytest.param(
+            "a: {kind: local, nodes: [{name: n, cpu: 1, memory: 10Ei}]}",
+            'nodes[0].memory is "10Ei", more than any cluster has',
+            id="more memory than there is",
+        ),
         pytest.param("a: {kind: local, node: []}", '"node" is no key of a local cluster', id="a misspelt key"),
         pytest.param("a: {kind: local, nodes: []}", "nodes is []; it is a list", id="no nodes"),
         pytest.param("a: {kind: local, nodes: [{name: n, cpu: 1}]}", 'nodes[0] has no "memory"', id="no memory"),
