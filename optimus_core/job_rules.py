@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from re import _parser  # type: ignore[attr-defined]
+from typing import Any
 
 from optimus_core import checks
 from optimus_core.errors import SpecificationError
@@ -67,6 +69,7 @@ def metrics(metrics: object) -> None:
         raise SpecificationError(f"metrics is {checks.shown(metrics)}; it is a regular expression. {example}")
     try:
         groups = set(re.compile(metrics).groupindex)
+        endless = repeats_within_repeats(metrics)
     except (re.error, OverflowError, RecursionError, ValueError) as error:
         raise SpecificationError(
             f"metrics is {metrics!r}, which is no regular expression of Python: {error}. {example}"
@@ -75,6 +78,41 @@ def metrics(metrics: object) -> None:
         raise SpecificationError(
             f'metrics is {metrics!r}, which has neither a group "loss" nor the groups "name" and "value". {example}'
         )
+    if endless:
+        raise SpecificationError(f"metrics is {metrics!r}, {ENDLESS} {example}")
+
+
+ENDLESS = (
+    "which repeats what can itself match in several ways, such as (a+)+ or (a|ab)*: a line that it doesn't match could "
+    "take it for ever. Repeat one set of characters, such as [a-z ]+ for ([a-z]+ )+."
+)
+"""Why an expression is refused of which :func:`repeats_within_repeats` is true."""
+_REPEATS = ("MAX_REPEAT", "MIN_REPEAT")
+_SETTLED = ("POSSESSIVE_REPEAT", "ATOMIC_GROUP")
+
+
+def repeats_within_repeats(pattern: str) -> bool:
+    """Say whether something is repeated that can itself match in several ways, for which time grows exponentially."""
+    return any(
+        str(kind) in _REPEATS and value[1] > 1 and any(_varies(*part) for part in _parts(value[2]))
+        for kind, value in _parts(_parser.parse(pattern))
+    )
+
+
+def _varies(kind: object, value: Any) -> bool:
+    return str(kind) == "BRANCH" or (str(kind) in _REPEATS and value[0] != value[1])
+
+
+def _parts(tree: Any) -> Iterator[tuple[object, Any]]:
+    """Yield all parts of a parsed expression, but not what is inside those that never try a second way."""
+    if isinstance(tree, _parser.SubPattern):
+        for kind, value in tree:
+            yield kind, value
+            if str(kind) not in _SETTLED:
+                yield from _parts(value)
+    elif isinstance(tree, tuple | list):
+        for each in tree:
+            yield from _parts(each)
 
 
 def deadline(deadline: object) -> None:

@@ -28,6 +28,7 @@ from optimus_core import (
 from optimus_core.errors import SpecificationError
 from optimus_core.job import capacity_check, load_job_file, work_per_step
 from optimus_core.resources import Resources
+from optimus_core.telemetry import Parser
 
 HUGE = 10**400
 
@@ -176,6 +177,44 @@ def test_a_deadline_that_no_calendar_has_is_refused_in_files_too(tmp_path: Path,
     path.write_text(json.dumps(data) if suffix == "json" else yaml.safe_dump(data))
     with pytest.raises(SpecificationError, match=r"deadline is .*between the years"):
         load_job_file(path)
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        pytest.param(r"(a+)+(?P<loss>b)", id="a repeat in a repeat"),
+        pytest.param(r"(?:(?:a*)x?)*(?P<loss>b)", id="deeper"),
+        pytest.param(r"(?:a|aa)+(?P<loss>b)", id="ways that overlap"),
+        pytest.param(r"(?:a?){50}a{50}(?P<loss>b)", id="a bounded number of times"),
+        pytest.param(r"(?:a+?)*?(?P<loss>b)", id="lazy ones"),
+        pytest.param(r"(?=(a+)+$)(?P<loss>b)", id="in a look-ahead"),
+    ],
+)
+def test_an_expression_that_could_take_for_ever_is_refused(metrics: str) -> None:
+    with pytest.raises(SpecificationError, match=r"could take it for ever. Repeat one set of characters"):
+        job(metrics=metrics)
+    with pytest.raises(SpecificationError, match=r"could take it for ever. Repeat one set of characters"):
+        Parser(metrics)
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        pytest.param(r"loss[:=]\s*(?P<loss>[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?)", id="a number"),
+        pytest.param(r"(?P<name>\w+)=(?P<value>\S+)", id="pairs"),
+        pytest.param(r"step (?P<step>\d+).*loss (?P<loss>\S+).*lr", id="with gaps"),
+        pytest.param(r"(?P<loss>\d*\.?\d+)s", id="a number without a begin"),
+        pytest.param(r"(?:\d{2}:){2}\d{2} (?P<loss>\S+)", id="a fixed part again"),
+        pytest.param(r"(?:train|val) loss=(?P<loss>\S+)", id="one of two words"),
+        pytest.param(r"(?:a++ ?+)*(?P<loss>b)", id="a repeat that never tries again"),
+    ],
+)
+def test_usual_expressions_are_taken_and_soon_through_with_any_line(metrics: str) -> None:
+    job(metrics=metrics)
+    begin = time.process_time()
+    for letter in "a0 =.:":
+        Parser(metrics).feed(f"loss={letter * 5000}\n".encode())
+    assert time.process_time() - begin < 5
 
 
 def test_the_value_of_a_variable_is_in_no_error() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from optimus_core.errors import SpecificationError
+from optimus_core.job_rules import ENDLESS, repeats_within_repeats
 from optimus_core.telemetry.grammar import Reading
 from optimus_core.telemetry.objects import number, whole
 
-MAX_LENGTH = 2_048
-"""Characters of a text that a user's expression sees: one that backtracks must not stop the collector."""
+MAX_LENGTH = 512
+"""Characters of a text that a user's expression sees: time grows with a power of them."""
 
 _EXAMPLE = r"Write for example r'loss=(?P<loss>\S+) step=(?P<step>\d+)' or r'(?P<name>\w+)=(?P<value>\S+)'."
 
@@ -21,6 +22,7 @@ def compile_pattern(pattern: object) -> re.Pattern[str]:
         raise SpecificationError(f"Progress pattern {pattern!r} is no text but {kind}. {_EXAMPLE}")
     try:
         compiled = re.compile(pattern, re.ASCII)
+        endless = repeats_within_repeats(pattern)
     except (re.error, OverflowError, RecursionError, ValueError) as error:
         raise SpecificationError(
             f"Progress pattern {pattern!r} is no regular expression of Python: {error}. {_EXAMPLE}"
@@ -31,6 +33,8 @@ def compile_pattern(pattern: object) -> re.Pattern[str]:
             f"Progress pattern {pattern!r} has {_named(groups)}, so it is unknown which part is the number; "
             f"it needs a group named loss, or the two groups name and value. {_EXAMPLE}"
         )
+    if endless:
+        raise SpecificationError(f"Progress pattern {pattern!r} is one {ENDLESS} {_EXAMPLE}")
     return compiled
 
 
