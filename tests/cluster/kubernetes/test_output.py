@@ -142,6 +142,13 @@ def test_a_line_of_the_same_time_is_not_read_again_when_one_of_an_earlier_time_c
     assert got == [b"a", b"b", b"c", b"d"]
 
 
+def test_a_line_that_is_seconds_late_and_comes_no_more_does_not_hide_the_next():
+    log = Log([(START + 10 * SECOND, b"a"), (START, b"late"), (START + 10 * SECOND, b"b")])
+    first, cursor, _ = read_all(log, written=2)
+    second, _, missed = read_all(log, cursor)
+    assert ([text for _, text in (*first, *second)], missed) == ([b"a", b"late", b"b"], False)
+
+
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
