@@ -37,6 +37,7 @@ __all__ = [
 
 FRAMEWORKS = ("mxnet", "tensorflow", "pytorch", "torchrun")
 BATCH_PER = ("job", "worker")
+ON_FINISH = ("delete_pod", "delete_succeeded_pod", "keep_pod")
 TEMPLATES = ("pod", "worker_pod", "server_pod")
 
 
@@ -100,6 +101,9 @@ class TrainingJob:
     """The same for workers only, on top of ``pod``."""
     server_pod: Mapping[str, Any] = field(default_factory=dict)
     """The same for servers only, on top of ``pod``."""
+    on_finish: str = "delete_pod"
+    """Where replicas are pods: ``keep_pod`` leaves them for people to look at, ``delete_succeeded_pod`` after a
+    failure only."""
 
     def __post_init__(self) -> None:
         self.validate()
@@ -375,6 +379,7 @@ def _check_rest(job: TrainingJob) -> None:
     if not isinstance(job.resumable, bool):
         raise SpecificationError(f"resumable is {checks.shown(job.resumable)}; it is a choice. Write true or false.")
     job_rules.deadline(job.deadline)
+    checks.one_of(job.on_finish, ON_FINISH, "on_finish")
     pod_rules.namespace(job.namespace)
     if job.checkpoints is not None:
         pod_rules.Checkpoints.read(job.checkpoints)

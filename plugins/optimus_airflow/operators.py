@@ -79,6 +79,7 @@ class OptimusTrainingOperator(BaseOperator):
         retries: tries of the task after the first; at least one is wise, since Airflow may lose a task itself.
         checkpoints: where pods keep checkpoints: ``{"claim": NAME}`` or ``{"url": URL}``; by default the cluster's.
         get_logs: write the end of each replica's output to the task's log when the job has ended.
+        on_finish_action: ``delete_pod``, ``delete_succeeded_pod``, or ``keep_pod`` for people to look at.
         namespace: the pods' namespace; by default that of the template, else the cluster's first.
         env_vars: joins ``env``; what has a ``value_from`` stays a reference.
         env_from: sources of more variables.
@@ -129,6 +130,7 @@ class OptimusTrainingOperator(BaseOperator):
     ui_color = "#d6efe4"
     pod_template_file: str | None
     get_logs: bool
+    on_finish_action: str
 
     def __init__(
         self,
@@ -161,6 +163,7 @@ class OptimusTrainingOperator(BaseOperator):
         retries: int | None = 1,
         checkpoints: Mapping[str, str] | None = None,
         get_logs: bool = True,
+        on_finish_action: str = "delete_pod",
         namespace: str | None = None,
         env_vars: Mapping[str, str] | Sequence[k8s.V1EnvVar | Json] | None = None,
         env_from: Sequence[k8s.V1EnvFromSource | Json] | None = None,
@@ -274,6 +277,7 @@ class OptimusTrainingOperator(BaseOperator):
             resumable=self.resumable,
             retries=self.failure_retries,
             pool=self.quota,
+            on_finish=str(getattr(self.on_finish_action, "value", self.on_finish_action)),
             **fields,
         )
 
@@ -302,7 +306,12 @@ class OptimusTrainingOperator(BaseOperator):
 
         return self.defer(
             trigger=OptimusJobTrigger(
-                submission.job_id, submission.token, report.attempt, self._may_end_aside(), bool(self.do_xcom_push)
+                submission.job_id,
+                submission.token,
+                report.attempt,
+                self._may_end_aside(),
+                bool(self.do_xcom_push),
+                self.get_logs,
             ),
             method_name="execute_complete",
             timeout=self._time_left(context),

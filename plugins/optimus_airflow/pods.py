@@ -128,7 +128,7 @@ _BASE: Mapping[str, tuple[str, _Check]] = {
 }
 ARGUMENTS = (
     *_METADATA, *_SPEC, *_BASE, *_SOURCES, *ROLES, *_CLUSTER, "checkpoints", "configmaps", "env_vars", "get_logs",
-    "namespace", "secrets", "startup_timeout_seconds", "termination_grace_period",
+    "namespace", "on_finish_action", "secrets", "startup_timeout_seconds", "termination_grace_period",
 )  # fmt: skip
 """The arguments that this module knows; an operator keeps each under its name."""
 
@@ -161,7 +161,6 @@ def _by_name(entries: Any) -> Any:
 
 _LOGS = "get_logs=True writes the end of each replica's output to the task's log; `optimus logs JOB` shows all of it"
 _POLL = "How often jobs are looked at is poll_seconds in section [optimus] of Airflow's configuration"
-_DELETED = "Pods are removed when their job ends, and the end of their output is kept: see `optimus logs JOB`"
 _NAMED = "Optimus names the pods, by which the replicas find each other. Write labels to find them by"
 _REFUSED: Mapping[str, str] = {
     "active_deadline_seconds": "Write execution_timeout=timedelta(seconds=...), which counts for the whole job",
@@ -177,14 +176,13 @@ _REFUSED: Mapping[str, str] = {
     "hostname": _NAMED,
     "hostnetwork": "Replicas on one node would listen on the same port. Leave it out",
     "init_container_logs": _LOGS,
-    "is_delete_operator_pod": _DELETED,
+    "is_delete_operator_pod": 'Write on_finish_action="delete_pod" or "keep_pod"',
     "log_events_on_failure": "The reason of a failure, with what Kubernetes said, is in the task's log anyway",
     "log_events_on_startup": "What a job waits for is shown by `optimus job JOB`",
     "log_formatter": _LOGS,
     "log_pod_spec_on_failure": "Write task.dry_run() to see the pods",
     "logging_interval": _LOGS,
     "name": _NAMED,
-    "on_finish_action": _DELETED,
     "on_kill_action": "A task that is killed stops its job: nothing outlives its task",
     "pod_runtime_info_envs": "Write them in env_vars, with value_from",
     "poll_interval": _POLL,
@@ -205,7 +203,6 @@ _MEANT_ANYWAY: Mapping[str, Any] = {
     "base_container_name": MAIN,
     "hostnetwork": False,
     "is_delete_operator_pod": True,
-    "on_finish_action": "delete_pod",
     "on_kill_action": "delete_pod",
 }
 """Values that say what happens anyway: they are taken."""

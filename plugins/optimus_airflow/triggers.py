@@ -44,17 +44,26 @@ class OptimusJobTrigger(BaseTrigger):
         attempt: which attempt of the job the task waits for.
         ends_task: on success, end the task without another leg on a worker.
         push: whether the outcome goes to XCom then.
+        logs: whether the end of the replicas' output goes to the task's log then.
     """
 
-    def __init__(self, job_id: int, token: str, attempt: int, ends_task: bool = False, push: bool = True) -> None:
+    def __init__(
+        self,
+        job_id: int,
+        token: str,
+        attempt: int,
+        ends_task: bool = False,
+        push: bool = True,
+        logs: bool = True,
+    ) -> None:
         super().__init__()
         self.job_id, self.token, self.attempt = job_id, token, attempt
-        self.ends_task, self.push = ends_task, push
+        self.ends_task, self.push, self.logs = ends_task, push, logs
         self._fired = False
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return what another process makes the same trigger of."""
-        kwargs = {name: getattr(self, name) for name in ("job_id", "token", "attempt", "ends_task", "push")}
+        kwargs = {name: getattr(self, name) for name in ("job_id", "token", "attempt", "ends_task", "push", "logs")}
         return "optimus_airflow.triggers.OptimusJobTrigger", kwargs
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -82,6 +91,7 @@ class OptimusJobTrigger(BaseTrigger):
 
     def _step(self, engine: Engine) -> tuple[float, dict[str, Any] | None]:
         from optimus_airflow.driving import event_of
+        from optimus_airflow.pods import output_lines
         from optimus_core.errors import UnknownJob
 
         step = engine.step(self.job_id)
@@ -93,10 +103,17 @@ class OptimusJobTrigger(BaseTrigger):
             return 0.0, {"title": str(self.job_id), "state": "failed", "reason": f"Its row was deleted: {error}."}
         if not report.final or report.attempt != self.attempt:
             return engine.settings.poll_seconds, None  # a later try owns it; this trigger is about to be ended
-        return 0.0, event_of(engine, report)
+        event = event_of(engine, report)
+        if self.logs and self._ends(event):
+            for line in output_lines(engine, self.job_id):
+                self.log.info("%s", line)
+        return 0.0, event
+
+    def _ends(self, event: dict[str, Any]) -> bool:
+        return self.ends_task and event["state"] == "succeeded"
 
     def _outcome(self, event: dict[str, Any]) -> TriggerEvent:
-        if self.ends_task and event["state"] == "succeeded":
+        if self._ends(event):
             return TaskSuccessEvent(xcoms={"return_value": event["result"]} if self.push else None)
         return TriggerEvent(event)
 

@@ -416,7 +416,6 @@ REFUSED = {
     "container_resources": (k8s.V1ResourceRequirements(), r"workers=Replicas\("),
     "hostnetwork": (True, "same port"),
     "callbacks": ([object], "Write on_execute_callback"),
-    "on_finish_action": ("keep_pod", "optimus logs JOB"),
     "active_deadline_seconds": (5, r"execution_timeout=timedelta\(seconds"),
 }
 
@@ -453,9 +452,7 @@ def test_templated_arguments_are_those_of_the_pod_operator():
 
 
 def test_what_happens_anyway_may_be_said():
-    task = make(
-        on_finish_action="delete_pod", on_kill_action="delete_pod", hostnetwork=False, hostname=None, do_xcom_push=False
-    )
+    task = make(on_kill_action="delete_pod", hostnetwork=False, hostname=None, do_xcom_push=False)
     assert not task.do_xcom_push
     assert task.training_job().pod == {}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
+import pytest
+
 
 def test_a_job_runs_to_its_end_and_its_pods_are_gone(driver, make_job, pods):
     made = driver.submit(make_job(STEPS=20))
@@ -85,3 +87,18 @@ def test_a_node_selector_and_a_toleration_are_honoured(driver, make_job, core, p
         assert {pod.spec.node_name for pod in pods()} == {"node-a"}
     finally:
         core.patch_node("node-a", {"metadata": {"labels": {"disk": None}}})
+
+
+@pytest.mark.parametrize(
+    ("on_finish", "command", "state", "left"),
+    [
+        pytest.param("keep_pod", "pass", "succeeded", 1, id="all are kept"),
+        pytest.param("delete_succeeded_pod", "pass", "succeeded", 0, id="those of a success go"),
+        pytest.param("delete_succeeded_pod", "raise SystemExit(3)", "failed", 1, id="those of a failure stay"),
+    ],
+)
+def test_ended_pods_are_kept_for_people_if_asked_for(driver, make_job, pods, on_finish, command, state, left):
+    made = driver.submit(make_job(command=["python3", "-c", command], on_finish=on_finish))
+    assert driver.to_end(made.job_id).state == state
+    driver.drive(to=lambda: len(pods()) == left)
+    assert all(pod.status.phase in ("Succeeded", "Failed") for pod in pods())
