@@ -6,17 +6,42 @@ the epoch, durations seconds. A snapshot holds everything that :func:`optimus_co
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    ValidationError,
+    ValidationInfo,
+)
 
+from optimus_core import checks
+from optimus_core.choices import MOST_REPLICAS
 from optimus_core.errors import SpecificationError
+from optimus_core.models.speed import SpeedModel
 from optimus_core.reasons import Reason
 
 SNAPSHOT_VERSION = 1
 """Raised whenever an older reader would misunderstand a snapshot."""
 
-Amounts = dict[str, NonNegativeInt]
+_LARGEST = 2**53
+"""Of one resource: a plan's sums stay far below what 64 bits hold."""
+
+
+def _countable(amount: int, info: ValidationInfo) -> int:
+    """What a cluster says it has may be more than a plan counts; in a file it is a mistake."""
+    if amount > _LARGEST and info.context:
+        raise ValueError(f"an amount is at most {_LARGEST}")
+    return min(amount, _LARGEST)
+
+
+Amounts = dict[str, Annotated[NonNegativeInt, AfterValidator(_countable)]]
 """Resource name -> whole amount: ``cpu`` in millicores, ``memory`` in bytes, devices in pieces."""
 
 
@@ -39,8 +64,8 @@ class Node(_Frozen):
 class Size(_Frozen):
     """Numbers of parameter servers and of workers; (0, 0) is paused or not started."""
 
-    servers: NonNegativeInt = 0
-    workers: NonNegativeInt = 0
+    servers: Annotated[int, Field(ge=0, le=checks.MOST)] = 0
+    workers: Annotated[int, Field(ge=0, le=checks.MOST)] = 0
 
     def __bool__(self) -> bool:
         return self.workers > 0 or self.servers > 0
@@ -72,7 +97,7 @@ class JobView(_Frozen):
     state: Literal["queued", "running", "paused"]
     arrived: float
     """When it was queued first: seconds since the epoch."""
-    priority: int = 0
+    priority: Annotated[int, Field(ge=-checks.MOST, le=checks.MOST)] = 0
     """Who has more gets its minimum first."""
     pool: str = "default"
     strategy: Literal["ps_sync", "ps_async", "allreduce"] = "allreduce"
@@ -81,10 +106,10 @@ class JobView(_Frozen):
     server_demand: Amounts = {}
     scheduler_demand: Amounts = {}
     """Of one further process, on the first node of the placement; empty if the framework needs none."""
-    min_workers: PositiveInt = 1
-    max_workers: PositiveInt = 1
-    min_servers: NonNegativeInt = 0
-    max_servers: NonNegativeInt = 0
+    min_workers: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1
+    max_workers: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1
+    min_servers: Annotated[int, Field(ge=0, le=MOST_REPLICAS)] = 0
+    max_servers: Annotated[int, Field(ge=0, le=MOST_REPLICAS)] = 0
     batch_per: str = "job"
     """What keeps its batch when the size changes: the ``job`` or each ``worker``; the speed model has it too."""
     size: Size = NOTHING
@@ -162,7 +187,8 @@ class Snapshot(_Frozen):
         """Read a snapshot as :meth:`to_json` wrote it.
 
         Raises:
-            SpecificationError: the text is no JSON, of another version, or does not follow the schema.
+            SpecificationError: the text is no JSON, of another version, does not follow the schema, or contradicts
+                itself.
         """
         try:
             version = _Version.model_validate_json(text).version
@@ -176,11 +202,14 @@ class Snapshot(_Frozen):
                 f"Take a new snapshot, or read it with the Optimus that wrote it."
             )
         try:
-            return cls.model_validate_json(text)
+            snapshot = cls.model_validate_json(text, context={"from": "file"})
         except ValidationError as error:
             raise SpecificationError(
                 f"The snapshot does not follow its schema: {_first(error)}. snapshot_schema() says what is expected."
             ) from error
+        for problem in _contradictions(snapshot):
+            raise SpecificationError(f"The snapshot contradicts itself: {problem}")
+        return snapshot
 
 
 class _Version(BaseModel):
@@ -190,7 +219,36 @@ class _Version(BaseModel):
 def _first(error: ValidationError) -> str:
     problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(str(part) for part in problem["loc"])
-    return f"{where}: {problem['msg']}" if where else problem["msg"]
+    given = "" if isinstance(problem["input"], dict | list | bytes) else f", not {checks.shown(problem['input'])}"
+    return f"{where}: {problem['msg']}{given}" if where else problem["msg"]
+
+
+def _contradictions(snapshot: Snapshot) -> Iterator[str]:
+    """Yield what no cluster can be in, which the schema can't say."""
+    for kind, names in (("nodes", [n.name for n in snapshot.nodes]), ("jobs", [j.name for j in snapshot.jobs])):
+        for name, count in Counter(names).items():
+            if count > 1:
+                yield f"{count} {kind} have the name {checks.shown(name)}. Give each a name of its own."
+    for job in snapshot.jobs:
+        yield from (f"job {checks.shown(job.name)}: {problem}" for problem in _contradictions_of(job))
+
+
+def _contradictions_of(job: JobView) -> Iterator[str]:
+    for role in ("workers", "servers"):
+        least, most = getattr(job, f"min_{role}"), getattr(job, f"max_{role}")
+        if least > most:
+            yield f"min_{role} is {least}, more than max_{role}, which is {most}. Write a max of at least {least}."
+        size, placed = getattr(job.size, role), sum(getattr(seats, role) for seats in job.placement.values())
+        if size != placed:
+            yield f"size has {size} {role}, but placement {placed}. Write the same in both."
+    try:
+        if job.speed:
+            SpeedModel.from_dict(job.speed).predict(1, 1)
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        yield (
+            f"speed is no speed model ({type(error).__name__}: {error}). "
+            "Write what SpeedModel.to_dict gives, or {} if nothing is known."
+        )
 
 
 def snapshot_schema() -> dict[str, Any]:
