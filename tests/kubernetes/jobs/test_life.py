@@ -100,5 +100,4 @@ def test_a_node_selector_and_a_toleration_are_honoured(driver, make_job, core, p
 def test_ended_pods_are_kept_for_people_if_asked_for(driver, make_job, pods, on_finish, command, state, left):
     made = driver.submit(make_job(command=["python3", "-c", command], on_finish=on_finish))
     assert driver.to_end(made.job_id).state == state
-    driver.drive(to=lambda: len(pods()) == left)
-    assert all(pod.status.phase in ("Succeeded", "Failed") for pod in pods())
+    driver.drive(to=lambda: [pod.status.phase in ("Succeeded", "Failed") for pod in pods()] == [True] * left)
