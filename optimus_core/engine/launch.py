@@ -13,11 +13,13 @@ import optimus_train
 from optimus_core import __version__
 from optimus_core.cluster.base import CheckpointPlace, Cluster, ReplicaSpec, Role
 from optimus_core.cluster.eligibility import Needs
+from optimus_core.cluster.kubernetes.requests import pod_requests
 from optimus_core.cluster.merge import merged
 from optimus_core.engine.context import Context
 from optimus_core.frameworks import Group, Member, environment, roles
 from optimus_core.job import TrainingJob
 from optimus_core.names import group_name, replica_name
+from optimus_core.pod_rules import MAIN
 from optimus_core.resources import Resources, total
 from optimus_core.store import GenerationRow, JobRow
 
@@ -35,7 +37,18 @@ def job_of(row: JobRow) -> TrainingJob:
 
 
 def demand(job: TrainingJob, role: Role, memory_factor: float = 1.0) -> Resources:
-    """Return what one replica of ``role`` asks for; memory grows by ``memory_factor`` after it ran out."""
+    """Return what one replica of ``role`` takes of a node, with what the user's template has beside the training."""
+    asked = _asked(job, role, memory_factor)
+    spec = pod_template(job, role).get("spec") or {}
+    containers = [each for each in spec.get("containers") or () if each.get("name") != MAIN]
+    if not (containers or spec.get("initContainers") or spec.get("overhead")):
+        return asked
+    training = {"resources": {"requests": asked.to_quantities()}}
+    return pod_requests(dict(spec) | {"containers": [training, *containers]})
+
+
+def _asked(job: TrainingJob, role: Role, memory_factor: float) -> Resources:
+    """Return what the training itself asks for; memory grows by ``memory_factor`` after it ran out."""
     if role is Role.SCHEDULER:
         return SCHEDULER_DEMAND
     replicas = job.servers if role is Role.SERVER and job.servers is not None else job.workers
@@ -103,7 +116,7 @@ def replica_specs(ctx: Context, row: JobRow, generation: GenerationRow, cluster:
                 role=role,
                 index=index,
                 node=node,
-                resources=demand(job, role, row.memory_factor),
+                resources=_asked(job, role, row.memory_factor),
                 command=tuple(job.command),
                 env=env,
                 grace_seconds=job.grace_seconds,
@@ -144,7 +157,7 @@ def trial_specs(job: TrainingJob, name: str, cluster: Cluster) -> list[ReplicaSp
             role=role,
             index=index,
             node="",
-            resources=demand(job, role),
+            resources=_asked(job, role, 1.0),
             command=tuple(job.command),
             env=dict(job.env),
             grace_seconds=job.grace_seconds,
