@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup quickstart test cluster cluster-down lint bench
+.PHONY: help setup quickstart test cluster cluster-down test-kubernetes test-kubernetes-smoke lint bench bench-kubernetes
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -26,6 +26,12 @@ cluster: setup  ## start a real Kubernetes on this machine for tests (Linux, roo
 cluster-down: setup  ## take it away; nothing is left
 	@$(BIN)/python -m tests.cluster.testbed down
 
+test-kubernetes: setup  ## pass the tests that need a Kubernetes: start one, use it, take it down
+	$(BIN)/python -m pytest tests/kubernetes
+
+test-kubernetes-smoke: setup  ## the least of them: a job, a resize, a lost pod, the chart (under 10 minutes with a cold build)
+	$(BIN)/python -m pytest tests/kubernetes -m smoke
+
 lint: setup  ## ruff, mypy, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -34,3 +40,6 @@ lint: setup  ## ruff, mypy, import contracts
 
 bench: setup  ## print the benchmarks, each against a baseline of the same run
 	for each in benchmarks/*.py; do PYTHONPATH=. $(BIN)/python $$each || exit 1; done
+
+bench-kubernetes: setup  ## the same for what needs a Kubernetes
+	for each in benchmarks/kubernetes/[a-z]*.py; do PYTHONPATH=.:plugins $(BIN)/python $$each || exit 1; done

@@ -52,6 +52,7 @@ def delete(core, namespace, name):
     core.delete_namespaced_pod(name, namespace)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("do", "failure"),
     [

@@ -7,6 +7,7 @@ import textwrap
 import pytest
 
 
+@pytest.mark.smoke
 def test_a_job_runs_to_its_end_and_its_pods_are_gone(driver, make_job, pods):
     made = driver.submit(make_job(STEPS=20))
     report = driver.to_end(made.job_id)
@@ -39,6 +40,7 @@ def test_workers_find_each_other_by_name_and_print_into_the_store(driver, make_j
     assert any("heard rank 1" in output["tail"] for output in driver.engine.outputs(made.job_id))
 
 
+@pytest.mark.smoke
 def test_a_job_grows_and_shrinks_and_goes_on_from_its_checkpoint(driver, make_job):
     made = driver.submit(make_job(workers=(1, 4), STEPS=100_000, SAVE_EVERY=1000))
     driver.engine.pin(str(made.job_id), "ann", workers=1)
