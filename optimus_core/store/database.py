@@ -17,19 +17,22 @@ from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
-from optimus_core.errors import SpecificationError
+from optimus_core.errors import SpecificationError, StoreError
 
 _BUSY_SECONDS = 30
 """How long a SQLite writer waits for another; one transaction takes milliseconds."""
+_EXAMPLES = {"sqlite": "sqlite:////srv/optimus.db", "postgresql": "postgresql://user:password@host/optimus"}
 
 
 def open_database(url: str) -> Engine:
     """Return an engine for ``url`` on which transactions are serialised and survive forks.
 
     Raises:
-        SpecificationError: the URL can't be read, or names a database that Optimus does not support.
+        SpecificationError: the URL can't be read, or names a database or driver that Optimus does not support.
+        StoreError: the folder of a SQLite file is not there and can't be made.
     """
     parsed = read_url(url)
+    _check_driver(parsed)
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed)
     return create_engine(parsed, poolclass=NullPool)
@@ -56,14 +59,41 @@ def read_url(url: str) -> URL:
     return parsed
 
 
+def _check_driver(url: URL) -> None:
+    """Refuse a driver that is not installed, or that only coroutines can use."""
+    try:
+        dialect = url.get_dialect()
+        dialect.import_dbapi()
+        reason = "is for coroutines" if dialect.is_async else None
+    except (ArgumentError, ImportError):
+        reason = "is not installed"
+    if reason is not None:
+        backend = url.get_backend_name()
+        raise SpecificationError(
+            f"[optimus] database_url names the driver {url.drivername}, which {reason}. "
+            f'Write {backend}:// and no driver, as in "{_EXAMPLES[backend]}".'
+        )
+
+
 def this_host() -> str:
     """Return the name that a SQLite store remembers of the machine that it serves."""
     return socket.gethostname()
 
 
 def _open_sqlite(url: URL) -> Engine:
-    if url.database:
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    if url.database in (None, "", ":memory:"):
+        raise SpecificationError(
+            "[optimus] database_url names no file; what SQLite keeps in memory is gone with each connection. "
+            f'Write such as "{_EXAMPLES["sqlite"]}".'
+        )
+    folder = Path(url.database).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"The folder of the store, {folder}, can't be made: {error.strerror}. "
+            "Set OPTIMUS_HOME, or [optimus] database_url, to a place that can be written."
+        ) from error
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": _BUSY_SECONDS})
     event.listen(engine, "connect", _set_up_connection)
     event.listen(engine, "begin", _begin_immediately)

@@ -8,9 +8,10 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine
+from sqlalchemy import Engine, inspect
 
 from optimus_core.errors import StoreError
+from optimus_core.store.tables import Base
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 VERSION_TABLE = "alembic_version_optimus"
@@ -25,7 +26,12 @@ def alembic_config(url: str) -> Config:
 
 
 def upgrade(engine: Engine) -> None:
-    """Migrate to the newest version; does nothing where that is so already. Safe beside other upgraders."""
+    """Migrate to the newest version; does nothing where that is so already. Safe beside other upgraders.
+
+    Raises:
+        StoreError: the tables are of a version that this release does not know.
+    """
+    _refuse_unknown(engine, current(engine))
     config = alembic_config(engine.url.render_as_string(hide_password=False))
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
@@ -50,10 +56,34 @@ def check(engine: Engine) -> None:
     """Raise unless the tables have the version that this release needs.
 
     Raises:
-        StoreError: it says which version is there, which is needed and what to run.
+        StoreError: it says which version is there, which is needed and what to run; or which table is missing.
     """
     have, need = current(engine), newest()
     if have != need:
-        where = engine.url.render_as_string(hide_password=True)
+        _refuse_unknown(engine, have)
         state = f"is at version {have}" if have else "has no tables of Optimus"
-        raise StoreError(f"The store {where} {state}; this release needs {need}. Run: optimus db upgrade")
+        raise StoreError(f"The store {_named(engine)} {state}; this release needs {need}. Run: optimus db upgrade")
+    missing = _missing_tables(engine)
+    if missing:
+        raise StoreError(
+            f"The store {_named(engine)} is at version {have}, but lacks {', '.join(missing)}. "
+            "Somebody has deleted that: restore a backup, or set [optimus] database_url to a new database."
+        )
+
+
+def _refuse_unknown(engine: Engine, have: str | None) -> None:
+    scripts = ScriptDirectory.from_config(alembic_config("sqlite://"))
+    if have is not None and have not in {script.revision for script in scripts.walk_revisions()}:
+        raise StoreError(
+            f"The store {_named(engine)} is at version {have}, which this release does not know; it needs {newest()}. "
+            "A newer release has upgraded it: install that one here, or set [optimus] database_url to another database."
+        )
+
+
+def _missing_tables(engine: Engine) -> list[str]:
+    found = inspect(engine)
+    return sorted(name for name in Base.metadata.tables if not found.has_table(name))
+
+
+def _named(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=True)

@@ -1,6 +1,7 @@
 """The tables come from migrations only."""
 
 import multiprocessing
+import re
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -63,11 +64,30 @@ def test_check_says_what_to_run_where_no_tables_are(database_url):
         migrate.check(open_database(database_url))
 
 
-def test_check_names_the_version_of_other_tables(store):
+def test_tables_of_a_newer_release_are_left_alone(store):
     with store.engine.begin() as connection:
-        connection.exec_driver_sql("update alembic_version_optimus set version_num = '0000'")
-    with pytest.raises(StoreError, match=r"is at version 0000; this release needs .* Run: optimus db upgrade"):
+        connection.exec_driver_sql("update alembic_version_optimus set version_num = '9999'")
+    for act in (Store, lambda url: migrate.upgrade(open_database(url))):
+        with pytest.raises(StoreError, match=r"is at version 9999, which this release does not know.* install that"):
+            act(store.url)
+
+
+@pytest.mark.parametrize("name", sorted(Base.metadata.tables))
+def test_check_names_a_table_that_is_missing(store, name):
+    with store.engine.begin() as connection:
+        if store.is_sqlite:
+            connection.exec_driver_sql(f"drop table {name}")
+        else:
+            connection.exec_driver_sql(f"drop table {name} cascade")
+    with pytest.raises(StoreError, match=rf"lacks {name}. .*restore a backup"):
         Store(store.url)
+
+
+def test_a_folder_that_can_not_be_made_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder in ("/proc/nope", tmp_path / "file"):
+        with pytest.raises(StoreError, match=rf"The folder of the store, {folder}, can't be made: .* OPTIMUS_HOME"):
+            open_database(f"sqlite:///{folder}/optimus.db")
 
 
 def test_check_shows_no_password():
@@ -120,6 +140,24 @@ def test_a_bad_url_is_refused_with_one_that_would_do(url, said):
     with pytest.raises(SpecificationError, match=said) as caught:
         open_database(url)
     assert "postgresql://user:password@host/optimus" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        pytest.param("postgresql+foo://u:p@h/o", "postgresql+foo, which is not installed", id="no-such-driver"),
+        pytest.param("sqlite+foo:////x/y.db", "sqlite+foo, which is not installed", id="no-such-driver-of-sqlite"),
+        pytest.param("postgresql+pg8000://u:p@h/o", "pg8000, which is not installed", id="a-driver-not-installed"),
+        pytest.param("sqlite+aiosqlite:////x/y.db", "aiosqlite, which is", id="a-driver-for-coroutines"),
+        pytest.param("postgresql+asyncpg://u:p@h/o", "asyncpg, which is", id="another-for-coroutines"),
+        pytest.param("sqlite://", "names no file", id="in-memory"),
+        pytest.param("sqlite:///:memory:", "names no file", id="in-memory-by-name"),
+    ],
+)
+def test_a_driver_that_can_not_serve_is_refused_with_a_url_that_would_do(url, said):
+    with pytest.raises(SpecificationError, match=re.escape(said)) as caught:
+        open_database(url)
+    assert "://" in str(caught.value).partition("Write ")[2]
 
 
 @pytest.mark.parametrize(
