@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseSensorOperator
 from airflow.sdk.exceptions import AirflowException
 
-from optimus_airflow.until import Converged, Finished, Loss, Progress, Until, look_up
+from optimus_airflow.until import Finished, Progress, Until, condition, look_up
+from optimus_core.choices import Converged, Epochs, Loss, Steps
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-__all__ = ["Converged", "Finished", "Loss", "OptimusJobSensor", "Progress"]
+    from optimus_core.choices import Stop
+
+__all__ = ["Converged", "Epochs", "Finished", "Loss", "OptimusJobSensor", "Progress", "Steps"]
 
 
 class OptimusJobSensor(BaseSensorOperator):
@@ -23,7 +26,8 @@ class OptimusJobSensor(BaseSensorOperator):
     Args:
         job_task_id: the task that trains, in the same run of the same DAG, with this task's map index.
         job: the name, title or id of any other job, in place of ``job_task_id``.
-        until: what to wait for.
+        until: what to wait for: ``Finished()``, ``Progress(0.5)``, or what could be a job's ``stop``, such as
+            ``Loss(below=0.1)``. It is judged in the same way: one lucky batch is not enough.
         map_index: of the task that trains, where it is not this task's own.
         deferrable: wait in the triggerer instead of a worker.
     """
@@ -36,7 +40,7 @@ class OptimusJobSensor(BaseSensorOperator):
         *,
         job_task_id: str | None = None,
         job: str | None = None,
-        until: Until | None = None,
+        until: Until | Stop | None = None,
         map_index: int | None = None,
         deferrable: bool = True,
         poke_interval: float | timedelta = 10,
@@ -45,14 +49,9 @@ class OptimusJobSensor(BaseSensorOperator):
         super().__init__(poke_interval=poke_interval, **kwargs)
         if (job_task_id is None) == (job is None):
             raise ValueError("An OptimusJobSensor waits for one job: give either job_task_id or job.")
-        until = Finished() if until is None else until
-        if not isinstance(until, Until):
-            raise ValueError(
-                f"until is {until!r}; write Finished(), Converged(), Loss(below=0.1) or Progress(0.5), "
-                "from optimus_airflow.sensors."
-            )
         self.job_task_id, self.job = job_task_id, job
-        self.until, self.map_index, self.deferrable = until, map_index, deferrable
+        self.until = condition(Finished() if until is None else until)
+        self.map_index, self.deferrable = map_index, deferrable
 
     def execute(self, context: Context) -> Any:
         """Look once, then wait in the triggerer."""

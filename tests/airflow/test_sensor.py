@@ -1,27 +1,37 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowException, TaskDeferred
+from optimus_airflow import operators, sensors
 from optimus_airflow.driving import drive_to_end
-from optimus_airflow.sensors import Converged, Finished, Loss, OptimusJobSensor, Progress
+from optimus_airflow.sensors import Converged, Epochs, Finished, Loss, OptimusJobSensor, Progress, Steps
 from optimus_airflow.triggers import OptimusWaitTrigger
-from optimus_airflow.until import Verdict, from_data
+from optimus_airflow.until import Verdict, condition, from_data
 
+import optimus_core
 from optimus_core.engine.identity import Identity
+from optimus_core.errors import SpecificationError
 from optimus_core.job import AllReduce, Replicas, TrainingJob
+from optimus_core.telemetry import Point
+
+AT_REST = [8.0, 4.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
 
 
-def job(state="running", step=None, remaining=None, loss=None, reason_code=None):
+def job(state="running", step=None, remaining=None, losses=(), epoch=None):
+    points = [Point(number, "loss", value, number, number - 1) for number, value in enumerate(losses, 1)]
     return SimpleNamespace(
         state=state,
         step=step,
+        epoch=epoch,
         remaining_steps=remaining,
-        loss=loss,
-        reason_code=reason_code,
+        loss=losses[-1] if losses else None,
+        losses=points,
+        steps_per_epoch=1,
         final=state in ("succeeded", "failed", "stopped"),
     )
 
@@ -33,16 +43,22 @@ def job(state="running", step=None, remaining=None, loss=None, reason_code=None)
         (Finished(), job("succeeded"), "met"),
         (Finished(), job("failed"), "never"),
         (Finished(), job("stopped"), "never"),
-        (Converged(), job(remaining=10), "wait"),
-        (Converged(), job(remaining=0), "met"),
-        (Converged(), job("stopping", reason_code="criterion_met"), "met"),
-        (Converged(), job("succeeded", reason_code="criterion_met"), "met"),
-        (Converged(), job("succeeded", reason_code="finished"), "never"),
-        (Loss(below=0.1), job(loss=None), "wait"),
-        (Loss(below=0.1), job(loss=0.1), "wait"),
-        (Loss(below=0.1), job(loss=0.09), "met"),
-        (Loss(below=0.1), job("succeeded", loss=0.2), "never"),
-        (Loss(below=0.1), job("failed", loss=0.01), "never"),
+        (Converged(0.01), job(losses=[8.0, 4.0, 2.0, 1.0, 0.5]), "wait"),
+        (Converged(0.01, 3), job(losses=AT_REST), "met"),
+        (Converged(0.01, 4), job(losses=AT_REST), "wait"),
+        (Converged(0.01, 3), job("succeeded", losses=AT_REST), "met"),
+        (Converged(0.01, 4), job("succeeded", losses=AT_REST), "never"),
+        (Loss(below=0.1), job(), "wait"),
+        (Loss(below=0.1), job(losses=[0.1, 0.1, 0.1]), "wait"),
+        (Loss(below=0.1), job(losses=[0.3, 0.2, 0.09]), "wait"),
+        (Loss(below=0.1), job(losses=[0.09, 0.2, 0.09]), "met"),
+        (Loss(below=0.1), job("succeeded", losses=[0.09]), "met"),
+        (Loss(below=0.1), job("succeeded", losses=[0.2]), "never"),
+        (Loss(below=0.1), job("failed", losses=[0.01] * 3), "never"),
+        (Steps(5), job(step=4), "wait"),
+        (Steps(5), job(step=5), "met"),
+        (Epochs(2), job(epoch=2.0), "met"),
+        (Epochs(2), job("succeeded", epoch=1.0), "never"),
         (Progress(0.5), job(step=10), "wait"),
         (Progress(0.5), job(step=10, remaining=11), "wait"),
         (Progress(0.5), job(step=10, remaining=10), "met"),
@@ -52,8 +68,20 @@ def job(state="running", step=None, remaining=None, loss=None, reason_code=None)
     ],
 )
 def test_verdicts(until, report, verdict):
+    until = condition(until)
     assert until.judge(report) is Verdict(verdict)
-    assert from_data(until.to_data()) == until
+    assert from_data(json.loads(json.dumps(until.to_data()))) == until
+    assert until.describe()
+
+
+@pytest.mark.parametrize("name", ["Converged", "Epochs", "Loss", "Steps"])
+def test_a_criterion_is_the_same_class_wherever_it_is_imported_from(name):
+    assert getattr(sensors, name) is getattr(operators, name) is getattr(optimus_core, name)
+
+
+def test_a_criterion_that_can_not_be_met_is_refused_at_once():
+    with pytest.raises(SpecificationError, match=r"^until\.loss\.below"):
+        OptimusJobSensor(task_id="wait", job="a", until=Loss(below="low"))
 
 
 @pytest.mark.parametrize("part", [0, -1, 1.5, True])
@@ -111,3 +139,21 @@ def test_in_a_worker(engine, context):
     assert sensor.poke(context()) is False
     assert drive_to_end(engine, submit(engine, ""), 20)
     assert sensor.poke(context()) is True
+
+
+REPORTS = """
+import optimus_train
+for step, loss in enumerate([8, 4, 2, 2, 2, 2, 2, 2], 1):
+    optimus_train.report(step, loss, epoch=step - 1)
+"""
+
+
+@pytest.mark.parametrize(("until", "met"), [(Converged(0.01, 3), True), (Converged(0.01, 4), False), (Steps(6), True)])
+def test_a_criterion_is_judged_by_what_the_job_has_printed(engine, context, until, met):
+    assert drive_to_end(engine, submit(engine, REPORTS), 20)
+    sensor = OptimusJobSensor(task_id="wait", job="digits.train", until=until)
+    if met:
+        assert sensor.execute(context())["loss"] == 2
+    else:
+        with pytest.raises(AirflowException, match=r"has succeeded; the sensor waits until it has converged"):
+            sensor.execute(context())
