@@ -1,14 +1,16 @@
 """What runs beside a training script: reports, checkpoints, the request to stop and the share of the data.
 
 It needs nothing but Python 3.8 and its standard library, so it works in any image. A script that is started
-by hand, without Optimus, behaves as the only worker of its job.
+by hand, without Optimus, behaves as the only worker of its job. Every replica runs the same script, parameter
+servers too, and asks `role()` and `rank()` who it is; a worker goes on like this:
 
     for step, epoch, samples in optimus_train.batches(len(data), start_step):
         loss = train(data[samples])
         optimus_train.report(step, loss, epoch)
         if optimus_train.stop_requested():
-            with optimus_train.checkpoint(step) as folder:
-                save(folder)
+            if optimus_train.rank() == 0:  # worker 0 saves for all
+                with optimus_train.checkpoint(step) as folder:
+                    save(folder)
             break
 """
 

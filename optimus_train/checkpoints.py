@@ -2,9 +2,10 @@
 
     <OPTIMUS_CHECKPOINTS>/g000007/step-000000000120/optimus.json and what the script wrote
 
-Each generation writes into a folder of its own, so that one that is late to die can spoil nothing, and reads
-the newest complete checkpoint of its own or an earlier one. A checkpoint is written under a temporary name,
-forced to disk and then renamed; its `optimus.json` is written last.
+Each generation writes into a folder of its own, so that one that is late to die can spoil nothing, and resumes
+from the newest complete checkpoint of an earlier one. Its own do not count: no generation starts twice, and
+whoever starts a little later than the others must not resume from what they have saved meanwhile. A checkpoint
+is written under a temporary name, forced to disk and then renamed; its `optimus.json` is written last.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Iterator, List, Optional, Tuple, Union
 
-from optimus_train.environment import checkpoint_root, generation
+from optimus_train.environment import ContractError, by_hand, checkpoint_root, generation, rank, role
 from optimus_train.output import checkpoint_saved, last_metrics
 
 MARKER = "optimus.json"
@@ -35,12 +36,17 @@ def checkpoint(step: int, keep: int = 2) -> Iterator[Path]:
         with optimus_train.checkpoint(step) as folder:
             model.save(folder / "model")
 
-    If the block raises, nothing is left of it. Of this generation the newest `keep` checkpoints stay. Only
-    one rank may write it, by custom worker 0.
+    If the block raises, nothing is left of it. Of this generation the newest `keep` checkpoints stay. Worker 0
+    saves for all, since it is the one that Optimus listens to; any other replica gets a ContractError.
     """
     step = operator.index(step)
     if step < 0 or keep < 1:
         raise ValueError("checkpoint(step=%d, keep=%d): step must be at least 0 and keep at least 1." % (step, keep))
+    if role() != "worker" or rank() != 0:
+        raise ContractError(
+            'checkpoint(%d): this is %s %d, but worker 0 saves for all. Write: if optimus_train.role() == "worker" '
+            "and optimus_train.rank() == 0:" % (step, role(), rank())
+        )
     folder = checkpoint_root() / ("g%06d" % generation())
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / ("step-%012d" % step)
@@ -60,14 +66,19 @@ def checkpoint(step: int, keep: int = 2) -> Iterator[Path]:
 
 
 def latest_checkpoint() -> Optional[Path]:
-    """The newest complete checkpoint: of the highest generation up to our own that has one, its last step."""
+    """Where to resume: the last complete checkpoint of the newest earlier generation that has one, else None.
+
+    All replicas of a generation get the same answer, however late they start. By hand, where there are no
+    generations, it is the last of all.
+    """
+    newest = generation() if by_hand() else generation() - 1
     try:
         entries = list(checkpoint_root().iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return None
     found = ((_GENERATION.fullmatch(entry.name), entry) for entry in entries)
     numbered = ((int(match.group(1)), entry) for match, entry in found if match)
-    for _, folder in sorted((pair for pair in numbered if pair[0] <= generation()), reverse=True):
+    for _, folder in sorted((pair for pair in numbered if pair[0] <= newest), reverse=True):
         complete = _complete_in(folder)
         if complete:
             return complete[-1][1]

@@ -80,5 +80,9 @@ def _step_size(in_turn: bool, default: int) -> int:
 
 def _worker_rank() -> int:
     if role() != "worker":
-        raise ContractError("This replica is a %s; only workers have a share of the data." % role())
+        raise ContractError(
+            "This replica is a %s, which runs the same command as the workers; only workers have a share of the data. "
+            'Before you ask for it write such as: if optimus_train.role() == "server": serve()  # and leave; or, '
+            "if the script has no parameter servers, ask for none: AllReduce() without servers." % role()
+        )
     return rank()

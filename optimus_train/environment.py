@@ -14,7 +14,7 @@ ROLES = ("worker", "server", "scheduler")
 
 
 class ContractError(ValueError):
-    """A variable has a value that it cannot have; the text says which, and what to write instead."""
+    """A variable has a value that it cannot have, or a replica does what is another's; says what to write instead."""
 
 
 class Address(NamedTuple):
@@ -35,6 +35,11 @@ def job() -> str:
 def generation() -> int:
     """Counts the allocations that this job has had: each has its own checkpoint folder."""
     return integer("OPTIMUS_GENERATION", 0)
+
+
+def by_hand() -> bool:
+    """Whether this script was started without Optimus: it is then the only generation of its job."""
+    return not text("OPTIMUS_GENERATION", "")
 
 
 def attempt() -> int:

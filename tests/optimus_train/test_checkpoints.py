@@ -38,6 +38,7 @@ def test_a_checkpoint_has_its_place_its_marker_and_is_told(generation, tmp_path,
     assert (marker["step"], marker["generation"], marker["metrics"]) == (120, 7, {"loss": 0.5})
     line = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (line["optimus"], line["step"], line["path"]) == ("checkpoint", 120, str(folder))
+    generation(8)
     assert optimus_train.latest_checkpoint() == folder
     assert optimus_train.checkpoint_step(folder) == 120
 
@@ -45,6 +46,7 @@ def test_a_checkpoint_has_its_place_its_marker_and_is_told(generation, tmp_path,
 def test_by_hand_checkpoints_are_kept_in_the_current_folder(tmp_path):
     save(1)
     assert (tmp_path / "checkpoints" / "g000000" / "step-000000000001" / "model").exists()
+    assert optimus_train.checkpoint_step(optimus_train.latest_checkpoint()) == 1
 
 
 def test_a_block_that_fails_leaves_nothing(generation, tmp_path, capsys):
@@ -52,6 +54,7 @@ def test_a_block_that_fails_leaves_nothing(generation, tmp_path, capsys):
     with pytest.raises(RuntimeError):
         save_half(5)
     assert names(tmp_path / "job" / "g000001") == []
+    generation(2)
     assert optimus_train.latest_checkpoint() is None
     assert capsys.readouterr().out == ""
 
@@ -71,6 +74,7 @@ def test_the_same_step_again_replaces_the_first(generation, tmp_path):
     save(4, "old")
     save(4, "new")
     assert names(tmp_path / "job" / "g000001") == ["step-000000000004"]
+    generation(2)
     assert (optimus_train.latest_checkpoint() / "model").read_text() == "new"
 
 
@@ -83,7 +87,11 @@ def test_the_highest_generation_counts_before_the_highest_step(generation):
     assert optimus_train.checkpoint_step(optimus_train.latest_checkpoint()) == 100
 
 
-def test_a_checkpoint_of_a_later_generation_is_not_ours(generation):
+def test_a_checkpoint_of_the_same_or_a_later_generation_is_not_ours(generation):
+    """Each replica of a generation gets the same answer, though its siblings may have trained already."""
+    generation(2)
+    save(30)
+    assert optimus_train.latest_checkpoint() is None
     generation(1)
     save(10)
     generation(3)
@@ -108,6 +116,7 @@ def test_a_broken_checkpoint_is_passed_over_even_if_its_generation_has_no_other(
     generation(2)
     save(2)
     spoil(tmp_path / "job" / "g000002" / "step-000000000002")
+    generation(3)
     assert optimus_train.checkpoint_step(optimus_train.latest_checkpoint()) == 1
 
 
@@ -131,3 +140,14 @@ def test_all_files_are_on_disk_before_the_checkpoint_has_its_name(generation, mo
 def test_impossible_numbers_are_refused(options):
     with pytest.raises(ValueError, match="at least"), optimus_train.checkpoint(**options):
         pass
+
+
+@pytest.mark.parametrize(("role", "rank"), [("worker", 1), ("server", 0), ("scheduler", 0)])
+def test_only_worker_0_saves_and_others_are_told_what_to_write(generation, monkeypatch, tmp_path, role, rank):
+    generation(1)
+    environment = {"ROLE": role, "RANK": rank, "WORKERS": 2, "SERVERS": 1}
+    for name, value in environment.items():
+        monkeypatch.setenv(f"OPTIMUS_{name}", str(value))
+    with pytest.raises(optimus_train.ContractError, match=rf"this is {role} {rank}, .* Write: if .*rank\(\) == 0:$"):
+        save(5)
+    assert not (tmp_path / "job").exists()
