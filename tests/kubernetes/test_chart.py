@@ -5,6 +5,7 @@ Those that only render need the program helm: from PATH, or built as the test cl
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
@@ -291,6 +292,7 @@ def test_the_schema_knows_each_setting_that_is_not_the_chart_s() -> None:
 def test_the_url_of_the_store_comes_from_a_secret(render: Render) -> None:
     made = of_kind(render(FULL), "Secret")
     assert [each["metadata"]["name"] for each in made] == ["optimus-store"]
+    assert base64.b64decode(made[0]["data"]["database_url"]).decode() == FULL["store"]["url"]
     assert of_kind(render(LEAST), "Secret") == []
     for values, name in ((FULL, "optimus-store"), (LEAST, "store")):
         for spec in pod_specs(render(values)):
