@@ -16,7 +16,17 @@ class OptimusDagBundle(LocalDagBundle):
 
 
 def folder(name: str) -> Path:
-    """Return a folder that comes with Optimus: in the installed package, else in the checkout around it."""
+    """Return a folder that comes with Optimus: in the installed package, else beside the plugins folder.
+
+    Raises:
+        FileNotFoundError: it is in neither place; says what to copy. In a DAG's file Airflow shows that as its error.
+    """
     package = Path(__file__).resolve().parent
-    installed = package / name
-    return installed if installed.is_dir() else package.parents[1] / name
+    places = (package / name, package.parents[1] / name)
+    for place in places:
+        if place.is_dir():
+            return place
+    raise FileNotFoundError(
+        f"Optimus' folder {name}/ is not at {places[1]}. Copy it there from Optimus' repository, or delete the DAG "
+        "that needs it."
+    )
