@@ -1,6 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -39,9 +44,6 @@ def test_each_setting_has_type_default_and_reason():
 
 
 def test_airflows_command_shows_each_setting():
-    import subprocess
-    import sys
-
     command = [sys.executable, "-m", "airflow", "config", "list", "--section", "optimus", "--include-descriptions"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     for key in Settings.options():
@@ -81,6 +83,28 @@ def test_brings_its_dags(home):
     from optimus_airflow.bundle import OptimusDagBundle
 
     assert (OptimusDagBundle(name="optimus").path / "optimus_rebalance.py").is_file()
+
+
+def test_an_examples_dag_without_its_scripts_says_what_to_copy_where(tmp_path):
+    root = Path(__file__).parents[2]
+    for name in ("plugins", "dags"):
+        shutil.copytree(root / name, tmp_path / name)
+    environ = os.environ | {"PYTHONPATH": f"{tmp_path / 'plugins'}:{root}", "AIRFLOW_HOME": str(tmp_path)}
+    command = [sys.executable, tmp_path / "dags" / "optimus_examples.py"]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True)
+    assert f"folder examples/ is not at {tmp_path / 'examples'}. Copy it there" in done.stderr
+    shutil.copytree(root / "examples", tmp_path / "examples")
+    subprocess.run(command, env=environ, check=True)
+
+
+def test_the_wheel_has_just_the_known_dags_and_examples():
+    root = Path(__file__).parents[2]
+    targets = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    included = targets["wheel"]["force-include"]
+    listed = subprocess.run(["git", "ls-files", "dags", "examples"], cwd=root, capture_output=True, text=True)
+    if listed.returncode != 0:
+        pytest.skip("this is no checkout")
+    assert included == {name: f"optimus_airflow/{name}" for name in listed.stdout.split()}
 
 
 def test_the_shim_registers_nothing_beside_the_distribution():
