@@ -1,7 +1,7 @@
 """What ends a quickstart: a process of its own that outlives it, so that nothing else does.
 
 It is told the process ids of Airflow's parts, a line each. When its input ends, since the quickstart has ended in
-whatever way, it stops them with all that they have started, then the training jobs, and waits until all is gone.
+whatever way, it asks them and the training jobs to stop, and waits until all is gone.
 """
 
 from __future__ import annotations
@@ -19,27 +19,34 @@ from optimus_core.engine.engine import Engine
 from optimus_core.settings import Settings
 from optimus_core.store import LIVE
 
-_PATIENCE = 20
+_PATIENCE = 3
 """Seconds for Airflow to end by itself."""
 _LONGEST = 120
 """Seconds for the jobs to end: more than their grace."""
 
 
 def end(parts: Iterable[int], settings: Settings) -> None:
-    """Stop Airflow first, or it would try stopped jobs again; then the jobs."""
-    _stop_airflow(set(parts))
-    stop_jobs(Engine(settings))
-
-
-def _stop_airflow(parts: set[int]) -> None:
-    members = _members(parts)
+    """Stop Airflow and the jobs at the same time; then what Airflow may have submitted in its last moments."""
+    members = _members(set(parts))
     for process in members:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()
-    _, left = psutil.wait_procs(members, _PATIENCE)
-    for process in {*left, *_members(parts)}:
+    until = time.monotonic() + _PATIENCE
+    with contextlib.suppress(Exception):  # it is tried again below
+        ask_jobs(Engine(settings))
+    while time.monotonic() < until and any(map(_lives, members)):
+        time.sleep(0.1)
+    for process in {*members, *_members(set(parts))}:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
+    stop_jobs(Engine(settings))
+
+
+def _lives(process: psutil.Process) -> bool:
+    """Say whether a process still does something; one that its parent has not waited for does not."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _members(parts: set[int]) -> set[psutil.Process]:
@@ -55,15 +62,18 @@ def _members(parts: set[int]) -> set[psutil.Process]:
 def stop_jobs(engine: Engine) -> None:
     """Stop all training jobs and wait until none of their replicas is left."""
     until = time.monotonic() + _LONGEST
-    while time.monotonic() < until:
-        with engine.store.transaction() as tx:
-            live = [row.id for row in tx.jobs(states=LIVE)]
-        if not live:
-            return
-        for job_id in live:
-            engine.request_stop(job_id, by="the end of the quickstart")
-            engine.step(job_id)
+    while ask_jobs(engine) and time.monotonic() < until:
         time.sleep(0.2)
+
+
+def ask_jobs(engine: Engine) -> bool:
+    """Take a step with each live job towards its end; return whether there is one."""
+    with engine.store.transaction() as tx:
+        live = [row.id for row in tx.jobs(states=LIVE)]
+    for job_id in live:
+        engine.request_stop(job_id, by="the end of the quickstart")
+        engine.step(job_id)
+    return bool(live)
 
 
 def main() -> None:

@@ -51,6 +51,7 @@ LIVELY = {
     "YOUNG_SECONDS": "5",
 }
 """Settings for jobs of a minute; the defaults are for jobs of hours."""
+JOBS = f"OPTIMUS_HOME={FOLDER.name}/optimus .venv/bin/optimus jobs"
 _LOCK = "lock"
 _LONGEST = 600
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -110,6 +111,8 @@ def _run(console: Console, airflow: Airflow) -> int:
     console.print(f"starting Airflow on {airflow.url} (files and logs in {FOLDER.name}/)")
     airflow.start()
     console.print(f"Airflow is up after {time.monotonic() - began:.0f} s; running the DAG {DAG}")
+    console.print(f"to watch: {airflow.url}, user {airflow.user}, password {airflow.password}", markup=False)
+    console.print(f"or: {JOBS}")
     run = airflow.trigger(DAG)
     airflow.trigger("optimus_rebalance")
     engine = Engine(Settings.load(airflow.environ))
@@ -117,7 +120,9 @@ def _run(console: Console, airflow: Airflow) -> int:
     ok = _summarise(console, engine, airflow, run, state)
     if os.environ.get("KEEP"):
         console.print(
-            f"\nThe UI is at {airflow.url}, user {airflow.user}, password {airflow.password}. Ctrl-C ends it."
+            f"\nThe UI is at {airflow.url}, user {airflow.user}, password {airflow.password}; the jobs are shown by\n"
+            f"{JOBS}\nCtrl-C ends it.",
+            markup=False,
         )
         with contextlib.suppress(KeyboardInterrupt):
             signal.pause()
@@ -186,6 +191,12 @@ def _compare(console: Console, engine: Engine, nodes: list[NodeInfo]) -> None:
     for what, average, makespan in rows:
         console.print(f"{what:36} average completion {duration(average):>11}, makespan {duration(makespan):>11}")
     console.print("(simulated: the same arrivals with the speeds that were seen; fixed: within each job's bounds)")
+    best, outcome = min(fixed.items(), key=lambda pair: pair[1].average_completion)
+    if outcome.average_completion < ours.average_completion:
+        console.print(
+            f"(why all at {best} can be better than Optimus: which number is best is known only afterwards, and jobs of"
+            " a minute hardly win back what it costs to start small, learn and restart)"
+        )
 
 
 def _folder(name: str) -> Path:

@@ -28,6 +28,8 @@ PARTS = {
 }
 _PR_SET_PDEATHSIG = 1
 _USER = "admin"
+_HOST = "127.0.0.1"
+"""Nobody but this machine's users may even ask."""
 
 
 class Airflow:
@@ -43,7 +45,7 @@ class Airflow:
     def __init__(self, home: Path, dags: Path, extra: dict[str, str], kept_open: Sequence[int] = ()) -> None:
         self.home, self.dags, self.kept_open = home, dags, kept_open
         self.port = _free_port()
-        self.url = f"http://localhost:{self.port}"
+        self.url = f"http://{_HOST}:{self.port}"
         self.user, self.password = _USER, secrets.token_urlsafe(9)
         self.logs = home / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -68,6 +70,7 @@ class Airflow:
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{self.user}:admin",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__API__HOST": _HOST,
             "AIRFLOW__API__PORT": str(self.port),
             "AIRFLOW__API__BASE_URL": self.url,
             "AIRFLOW__API__WORKERS": "1",
@@ -202,5 +205,5 @@ def end_with_parent() -> None:
 
 def _free_port() -> int:
     with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+        free.bind((_HOST, 0))
         return int(free.getsockname()[1])

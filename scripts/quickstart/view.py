@@ -14,6 +14,8 @@ from optimus_core.engine.report import JobReport
 from optimus_core.reasons import duration
 
 _COLUMNS = ("job", "state", "servers", "workers", "step", "loss", "done in", "why")
+_WORDS = {"blocked": "waits to start"}
+"""A phase in other words, for those who have just met it."""
 _QUIET_SECONDS = 15
 """Elsewhere than in a terminal each job gets a line at least this often."""
 
@@ -54,7 +56,7 @@ class View:
         job, *cells = _cells(report)
         words = ", ".join(f"{name} {cell}" for name, cell in zip(_COLUMNS[2:7], cells[1:6], strict=True) if cell)
         self._console.print(
-            f"{now - self._began:6.0f} s  {job}: {report.phase}; {words}. {report.reason}", markup=False
+            f"{now - self._began:6.0f} s  {job}: {_phase(report)}; {words}. {report.reason}", markup=False
         )
 
 
@@ -67,10 +69,14 @@ def _table(reports: list[JobReport]) -> Table:
     return table
 
 
+def _phase(report: JobReport) -> str:
+    return _WORDS.get(report.phase, report.phase)
+
+
 def _cells(report: JobReport) -> tuple[str, ...]:
     return (
         report.title.partition(".")[2] or report.title,
-        report.phase,
+        _phase(report),
         str(report.servers),
         str(report.workers),
         "" if report.step is None else str(report.step),
