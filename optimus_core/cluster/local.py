@@ -102,7 +102,7 @@ class LocalCluster:
             raise SpecificationError(f'There is no node "{spec.node}" in cluster {self.name}: {", ".join(known)}.')
         if not spec.command:
             raise SpecificationError(f"{spec.name} has no command. Write such as [python, train.py].")
-        if spec.working_dir is not None and not Path(spec.working_dir).is_dir():
+        if spec.working_dir is not None and not os.path.isdir(spec.working_dir):
             raise SpecificationError(f'{spec.name} starts in "{spec.working_dir}", which is no folder here.')
         for text in (*spec.command, *spec.env.keys(), *spec.env.values()):
             if "\0" in text:

@@ -177,9 +177,12 @@ def owner_of(row: JobRow) -> str:
 
 
 def checkpoint_folder(ctx: Context, row: JobRow, place: CheckpointPlace) -> str:
-    """Return where a job's checkpoints lie: a folder per start from scratch, below it one per generation."""
+    """Return where a job's checkpoints lie: a folder per start from scratch, below it one per generation.
+
+    The job's time is in its name: a job of the same name that comes after this one was deleted must not find it.
+    """
     root = str(ctx.settings.checkpoint_root) if place.root is None else place.root.rstrip("/")
-    return f"{root}/{row.name}/l{row.lineage}"
+    return f"{root}/{row.name}/l{row.lineage}-{row.created_at:%Y%m%dT%H%M%S%f}"
 
 
 def runtime_folder(ctx: Context) -> Path:

@@ -71,10 +71,10 @@ class Reader:
         for line in lines:
             for record in self._parser.parse_line(line.data.decode("utf-8", "replace"), line.time):
                 if isinstance(record, Event):
-                    reading.events.append(record)
-                    self._pace(record.time, record.step, reading)
-                else:
-                    step = self._counter.global_step(record)
+                    if _can_be(record.step) and _can_be(record.total):
+                        reading.events.append(record)
+                        self._pace(record.time, record.step, reading)
+                elif _can_be(step := self._counter.global_step(record)):
                     reading.points.append((step, record))
                     self._pace(record.time, step, reading)
         return reading
@@ -93,3 +93,8 @@ class Reader:
         if time - self._mark[0] >= self._window:
             reading.speeds.append(Speed(int(step - self._mark[1]), time - self._mark[0], time))
             self._mark = self._last
+
+
+def _can_be(step: int | None) -> bool:
+    """Say whether a step is one: no run makes more than floating numbers tell apart."""
+    return step is None or step < 2**53

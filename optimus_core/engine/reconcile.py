@@ -7,6 +7,7 @@ cluster is idempotent.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,7 +20,9 @@ from optimus_core.engine.ledger import granted, missing, observed, room_for
 from optimus_core.engine.verdict import ALIVE, Outcome, judge
 from optimus_core.errors import ClusterRefusesNow, ClusterUnavailable, OptimusError
 from optimus_core.frameworks import deciders, roles
-from optimus_core.store import ACTIVE, CONFLICTS, FINAL, GenerationRow, JobRow
+from optimus_core.store import ACTIVE, CONFLICTS, FINAL, GenerationRow, JobRow, is_unreachable
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,24 @@ def reconcile(ctx: Context, job_id: int) -> Step:
             return Step("ended", poll, final=True)
         if isinstance(view, Step):
             return view
-        collect.collect(ctx, view.job, view.replicas, view.cluster)
+        _collect(view)
         return _act(view)
     except ClusterUnavailable:
         return Step("unknown", max(poll, 5.0))
     except CONFLICTS:
         return Step("overtaken", poll)
+
+
+def _collect(view: View) -> None:
+    """Read outputs; whatever a script prints, its job can still be judged and stopped."""
+    try:
+        collect.collect(view.ctx, view.job, view.replicas, view.cluster)
+    except (ClusterUnavailable, *CONFLICTS):
+        raise
+    except Exception as error:
+        if is_unreachable(error):
+            raise
+        _log.exception("the output of job %s can't be taken in", view.job.name)
 
 
 def _look(ctx: Context, job_id: int) -> View | Step | None:

@@ -148,7 +148,7 @@ def _next_attempt(tx: Transaction, row: JobRow, job: TrainingJob, try_number: in
     row.specification, row.specification_hash = job.to_dict(), job.specification_hash
     row.priority, row.deadline, row.pool = job.priority, job.deadline, job.pool
     row.retries, row.not_before, row.ended_at, row.reason = {}, None, None, None
-    row.wanted, row.queued_at = 0, tx.now
+    row.wanted, row.queued_at, row.started_at = 0, tx.now, None
     if scratch:
         start_from_scratch(tx, row)
     action = Action.RESTARTED if scratch else Action.RESUMED
@@ -170,7 +170,6 @@ def start_from_scratch(tx: Transaction, row: JobRow) -> None:
     row.lineage += 1
     row.checkpoint_step, row.checkpoint_path = None, None
     row.step = row.epoch = row.loss = row.step_at = row.estimate = None
-    row.started_at = None
     for series in tx.all_series(row.id):
         tx.session.delete(series)
 

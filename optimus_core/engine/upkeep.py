@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -12,6 +13,8 @@ from optimus_core.engine.reconcile import Step, reconcile
 from optimus_core.engine.verdict import ALIVE
 from optimus_core.store import FINAL, LIVE, JobRow, Transaction
 
+_log = logging.getLogger(__name__)
+
 
 def drive_forsaken(ctx: Context, cluster: str) -> dict[str, Step]:
     """Take a step with each job whose trigger or command has not been heard of for a while.
@@ -21,7 +24,16 @@ def drive_forsaken(ctx: Context, cluster: str) -> dict[str, Step]:
     """
     with ctx.store.transaction() as tx:
         forsaken = [(row.id, row.name) for row in tx.jobs(cluster=cluster, states=LIVE) if is_forsaken(ctx, tx, row)]
-    return {name: reconcile(ctx, job_id) for job_id, name in forsaken}
+    return {name: _drive(ctx, job_id, name) for job_id, name in forsaken}
+
+
+def _drive(ctx: Context, job_id: int, name: str) -> Step:
+    """Take a step; an error of one job must not keep the others from being driven."""
+    try:
+        return reconcile(ctx, job_id)
+    except Exception:  # noqa: BLE001 - logged with its trace
+        _log.exception("a step with job %s failed", name)
+        return Step("failed", ctx.settings.poll_seconds)
 
 
 def is_forsaken(ctx: Context, tx: Transaction, row: JobRow) -> bool:

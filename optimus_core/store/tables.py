@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, Float, ForeignKey, Index, Integer, String, Text
+from sqlalchemy import JSON, BigInteger, DateTime, Float, ForeignKey, Index, Integer, String, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
@@ -101,12 +101,12 @@ class JobRow(Base):
     memory_factor: Mapped[float] = mapped_column(default=1.0)
     reason: Mapped[dict[str, Any] | None]
     estimate: Mapped[dict[str, Any] | None]
-    step: Mapped[int | None]
+    step: Mapped[int | None] = mapped_column(BigInteger)
     epoch: Mapped[float | None]
     loss: Mapped[float | None]
-    total_steps: Mapped[int | None]
+    total_steps: Mapped[int | None] = mapped_column(BigInteger)
     step_at: Mapped[datetime | None]
-    checkpoint_step: Mapped[int | None]
+    checkpoint_step: Mapped[int | None] = mapped_column(BigInteger)
     checkpoint_path: Mapped[str | None] = mapped_column(Text)
     result: Mapped[dict[str, Any] | None]
     created_at: Mapped[datetime]
@@ -140,9 +140,9 @@ class GenerationRow(Base):
     running_at: Mapped[datetime | None]
     draining_at: Mapped[datetime | None]
     gone_at: Mapped[datetime | None]
-    first_step: Mapped[int | None]
+    first_step: Mapped[int | None] = mapped_column(BigInteger)
     first_step_at: Mapped[datetime | None]
-    last_step: Mapped[int | None]
+    last_step: Mapped[int | None] = mapped_column(BigInteger)
     version: Mapped[int] = mapped_column(default=1)
     __mapper_args__ = {"version_id_col": version}
 
@@ -182,7 +182,7 @@ class SpeedRow(Base):
     generation: Mapped[int]
     servers: Mapped[int]
     workers: Mapped[int]
-    steps: Mapped[int]
+    steps: Mapped[int] = mapped_column(BigInteger)
     seconds: Mapped[float] = mapped_column(Float)
     time: Mapped[datetime]
     __table_args__ = (Index("optimus_speeds_of_workload", "workload", "id"),)

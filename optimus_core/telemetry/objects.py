@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from optimus_core.telemetry.grammar import FLOAT, STRUCTURAL, Reading
+from optimus_core.telemetry.text import storable
 
 _NUMBER = re.compile(rf"\s*(?:{FLOAT}|[+-]?(?:nan|inf(?:inity)?))\s*", re.ASCII | re.IGNORECASE).fullmatch
 _WORD = r"'((?:[^'\\]++)?+)'"
@@ -46,7 +47,7 @@ def number(value: object) -> float | None:
 def whole(value: object) -> int | None:
     """The count that the value is."""
     found = number(value)
-    return int(found) if found is not None and found.is_integer() and 0 <= found < 1e18 else None
+    return int(found) if found is not None and found.is_integer() and 0 <= found < 2**53 else None
 
 
 def read_object(fields: dict[str, Any]) -> Reading:
@@ -65,7 +66,7 @@ def read_object(fields: dict[str, Any]) -> Reading:
 def flatten(fields: dict[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, float]]:
     """Each number with its full name."""
     for key, value in fields.items():
-        name = f"{prefix}{key}"
+        name = storable(f"{prefix}{key}")
         if isinstance(value, dict):
             if depth < _DEPTH:
                 yield from flatten(value, f"{name}/", depth + 1)

@@ -9,16 +9,20 @@ from typing import Any
 from optimus_core.telemetry.grammar import Reading
 from optimus_core.telemetry.objects import flatten, number, whole
 from optimus_core.telemetry.records import Event, EventKind
+from optimus_core.telemetry.text import storable
 
+_DAY, _LAST = 86_400.0, 4e9
+"""Seconds: clocks of nodes differ by less; what has no other time to compare with is before the year 2096."""
 _OWN = ("optimus", "time", "step", "epoch")
 
 
 def time_of(fields: dict[str, Any], otherwise: float | None) -> float | None:
-    """When the replica wrote the line by its own clock, else when it was received."""
+    """When the replica wrote the line by its own clock, if that can be; else when it was received."""
     own = fields.get("time")
-    if isinstance(own, int | float) and (time := number(own)) is not None and isfinite(time):
-        return time
-    return otherwise
+    if not isinstance(own, int | float) or (time := number(own)) is None or not isfinite(time):
+        return otherwise
+    possible = abs(time - otherwise) < _DAY if otherwise is not None else 0 <= time < _LAST
+    return time if possible else otherwise
 
 
 def read_report(fields: dict[str, Any], line: int, time: float | None) -> tuple[Reading, list[Event]]:
@@ -49,7 +53,7 @@ def _last(fields: dict[str, Any], line: int, time: float | None) -> tuple[Readin
 
 def _checkpoint(fields: dict[str, Any], line: int, time: float | None) -> tuple[Reading, list[Event]]:
     path = fields.get("path")
-    message = path if isinstance(path, str) else ""
+    message = storable(path) if isinstance(path, str) else ""
     return Reading(), [Event(line, EventKind.CHECKPOINT, message, whole(fields.get("step")), time)]
 
 

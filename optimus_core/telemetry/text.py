@@ -35,6 +35,11 @@ def frames(text: str) -> Iterator[str]:
     return (clean(frame[:MAX_LENGTH]) for frame in _ENDS.split(text))
 
 
+def storable(text: str) -> str:
+    """The text with U+FFFD for what no database keeps: lone surrogates, which JSON can spell, and NUL."""
+    return text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd") if not text.isprintable() else text
+
+
 class LineSplitter:
     """Incremental: the same bytes give the same texts, however they are cut into chunks."""
 

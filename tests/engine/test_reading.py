@@ -1,8 +1,16 @@
 """Output becomes points and events, and nothing in it breaks anything."""
 
+import dataclasses
+
 import pytest
 
+from optimus_core.engine import collect
+from optimus_core.engine.context import clusters_from
+from optimus_core.engine.engine import Engine
+from optimus_core.store import migrate
+from optimus_core.store.database import open_database
 from optimus_core.telemetry import BoundedSeries
+from tests.conftest import Driver
 
 
 def test_a_loss_that_is_no_number_is_an_event_and_the_job_goes_on(driver, make_job, script):
@@ -88,3 +96,40 @@ def test_the_end_of_every_replicas_output_is_kept(driver, make_job, script):
     driver.to_end(made.job_id)
     tails = sorted(output["tail"] for output in driver.engine.outputs(made.job_id))
     assert tails == ["I am 0\n", "I am 1\n", "I am 2\n"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(r'{"\ud800": 1.0, "loss": 0.5, "step": 2}', id="a name that is half a character"),
+        pytest.param(r'{"a\u0000b": 1, "loss": 0.5, "step": 2}', id="a name with a NUL"),
+        pytest.param(r'{"optimus": "checkpoint", "step": 2, "path": "/x/\ud800"}', id="such a path"),
+        pytest.param('{"optimus": "report", "step": 2, "loss": 1, "time": 1e15}', id="a time that no calendar has"),
+        pytest.param('{"optimus": "report", "step": 999999999999999872, "loss": 1}', id="a step that is none"),
+        pytest.param('{"optimus": "total", "steps": 999999999999999872}', id="a total that is none"),
+    ],
+)
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_no_line_keeps_a_job_from_being_driven(request, cluster, settings, make_job, script, line, database):
+    if database == "postgres":
+        settings = dataclasses.replace(settings, database_url=request.getfixturevalue("postgres_url"))
+        migrate.upgrade(open_database(settings.database_url))
+    driver = Driver(Engine(settings, clusters_from({"local": cluster})), cluster)
+    code = f"""
+        import optimus_train, time
+        optimus_train.report(1, 1.0)
+        for _ in range(3):
+            print({line!r}, flush=True)
+            time.sleep(0.3)
+        optimus_train.report(3, 0.25)
+    """
+    report = driver.to_end(driver.submit(make_job(command=script(code, "odd.py"))).job_id)
+    assert (report.state, report.step, report.loss) == ("succeeded", 3, 0.25)
+
+
+def test_an_error_while_output_is_read_leaves_the_job_drivable(driver, make_job, monkeypatch):
+    made = driver.submit(make_job(STEPS=100_000))
+    driver.to_step(made.job_id, 2)
+    monkeypatch.setattr(collect, "_learn", lambda *_: 1 / 0)
+    driver.engine.request_stop(made.job_id, by="ann")
+    assert driver.to_end(made.job_id).state == "stopped"
