@@ -19,7 +19,7 @@ from optimus_core.engine.engine import Engine
 from optimus_core.settings import Settings
 from optimus_core.store import LIVE
 
-_PATIENCE = 3
+_PATIENCE = 2
 """Seconds for Airflow to end by itself."""
 _LONGEST = 120
 """Seconds for the jobs to end: more than their grace."""
