@@ -9,6 +9,7 @@ help:  ## this list
 
 setup: .venv/.ready  ## make .venv with everything that the project uses
 .venv/.ready: pyproject.toml
+	@echo "setting up .venv: downloads and installs Airflow and the rest, silently; it takes a few minutes"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable . --group dev
