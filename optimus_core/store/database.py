@@ -21,6 +21,7 @@ from optimus_core.errors import SpecificationError, StoreError
 
 _BUSY_SECONDS = 30
 """How long a SQLite writer waits for another; one transaction takes milliseconds."""
+_POSTGRESQL = "postgresql+psycopg"
 _EXAMPLES = {"sqlite": "sqlite:////srv/optimus.db", "postgresql": "postgresql://user:password@host/optimus"}
 
 
@@ -55,7 +56,7 @@ def read_url(url: str) -> URL:
             'or PostgreSQL. Write such as "postgresql://user:password@host/optimus".'
         )
     if parsed.drivername == "postgresql":
-        return parsed.set(drivername="postgresql+psycopg")
+        return parsed.set(drivername=_POSTGRESQL)
     return parsed
 
 
@@ -69,6 +70,11 @@ def _check_driver(url: URL) -> None:
         reason = "is not installed"
     if reason is not None:
         backend = url.get_backend_name()
+        if url.drivername == _POSTGRESQL:
+            raise SpecificationError(
+                f"[optimus] database_url names PostgreSQL, whose driver psycopg {reason}. "
+                'Run: pip install "airflow-provider-optimus[postgres]"'
+            )
         raise SpecificationError(
             f"[optimus] database_url names the driver {url.drivername}, which {reason}. "
             f'Write {backend}:// and no driver, as in "{_EXAMPLES[backend]}".'

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import re
+import sys
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -158,6 +159,12 @@ def test_a_driver_that_can_not_serve_is_refused_with_a_url_that_would_do(url, sa
     with pytest.raises(SpecificationError, match=re.escape(said)) as caught:
         open_database(url)
     assert "://" in str(caught.value).partition("Write ")[2]
+
+
+def test_who_has_not_installed_our_driver_is_told_how(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(SpecificationError, match=r"pip install .*\[postgres\]"):
+        open_database("postgresql://u:p@h/o")
 
 
 @pytest.mark.parametrize(
