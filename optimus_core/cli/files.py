@@ -10,11 +10,16 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from optimus_core import checks
 from optimus_core.cli.shared import Json, errors_shown, number, out, show, table
 from optimus_core.errors import SpecificationError
 from optimus_core.models import ConvergenceModel, Estimate
 from optimus_core.telemetry import ParseResult, StepCounter, parse_file
 from optimus_core.telemetry.grammar import is_loss
+
+_LARGEST_STEP = 1e15
+_LARGEST_LOSS = 1e100
+"""What a fit can square and still print."""
 
 
 def parse(
@@ -39,7 +44,7 @@ def _print_parsed(result: ParseResult) -> None:
     rows = [(p.line, p.name, number(p.value, 6), p.step, p.epoch) for p in result.points]
     out.print(table(("line", "metric", "value", "step", "epoch"), rows))
     for event in result.events:
-        out.print(f"line {event.line}: {event.kind.value} {event.message}", markup=False)
+        out.print(f"line {event.line}: {event.kind.value} {event.message}")
     out.print(f"{len(result.points)} points, {len(result.events)} events, {result.unread} lines told nothing")
 
 
@@ -53,6 +58,8 @@ def fit(
 ) -> None:
     """Fit the convergence model to a loss curve and say what it predicts."""
     with errors_shown():
+        if below is not None:
+            checks.number(below, "--below", most=_LARGEST_LOSS, example=0.1)
         steps, losses = _read_curve(file)
         try:
             model = ConvergenceModel().fit(steps, losses)
@@ -73,23 +80,29 @@ def _read_curve(file: Path) -> tuple[list[float], list[float]]:
     pairs = _from_csv(text) or _from_json(text) or _from_output(file)
     if not pairs:
         raise SpecificationError(f'{file} has no loss. Write a CSV with the columns "step,loss", or give an output.')
+    for step, loss in pairs:
+        if abs(step) > _LARGEST_STEP or abs(loss) > _LARGEST_LOSS:
+            raise SpecificationError(
+                f"{file} has the loss {loss:g} at step {step:g}; a step is at most {_LARGEST_STEP:g}, a loss at most "
+                f"{_LARGEST_LOSS:g}. Leave that point out."
+            )
     return [step for step, _ in pairs], [loss for _, loss in pairs]
 
 
 def _from_csv(text: str) -> list[tuple[float, float]]:
     rows = csv.DictReader(text.splitlines())
-    if not {"step", "loss"} <= set(rows.fieldnames or ()):
-        return []
     try:
+        if not {"step", "loss"} <= set(rows.fieldnames or ()):
+            return []
         return [(float(row["step"]), float(row["loss"])) for row in rows]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, csv.Error):
         return []
 
 
 def _from_json(text: str) -> list[tuple[float, float]]:
     try:
         return [(float(step), float(loss)) for step, loss in json.loads(text)]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RecursionError):
         return []
 
 
@@ -127,7 +140,7 @@ def _estimate(end: Estimate) -> dict[str, float | None]:
 
 def _print_fit(data: dict[str, Any]) -> None:
     ahead = data["at_twice_the_steps"]
-    out.print(f"loss = {data['curve']['form']}", markup=False)
+    out.print(f"loss = {data['curve']['form']}")
     out.print(table(("b0", "b1", "b2", "scale"), [[number(data["curve"][k]) for k in ("b0", "b1", "b2", "scale")]]))
     out.print(
         f"floor {data['floor']:.4g}; at step {ahead['step']:.0f} predicted {ahead['loss']:.4g} "

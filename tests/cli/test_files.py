@@ -78,6 +78,13 @@ def test_fit_prints_what_it_predicts_and_draws_it(optimus, tmp_path):
     assert "\x1b" not in drawn
 
 
+@pytest.mark.parametrize("below", ["nan", "inf", "-inf", "1e308"])
+def test_fit_below_what_no_loss_is_is_refused(optimus, tmp_path, below):
+    file = tmp_path / "curve.csv"
+    file.write_text(as_csv())
+    assert "--below is " in optimus("fit", file, "--below", below, code=1).stderr
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -87,6 +94,12 @@ def test_fit_prints_what_it_predicts_and_draws_it(optimus, tmp_path):
         pytest.param("step,loss\n1,0.5\n", id="one-point"),
         pytest.param('{"a": 1}', id="other-json"),
         pytest.param("step,loss\n1,nan\n2,nan\n3,nan\n", id="only-nan"),
+        pytest.param("step,loss\n1," + "9" * 140_000 + "\n", id="a-long-field"),
+        pytest.param("x" * 140_000, id="a-long-line"),
+        pytest.param("[[1, 1" + "0" * 400 + "]]", id="an-endless-number"),
+        pytest.param("[" * 100_000, id="endless-depth"),
+        pytest.param("step,loss\n1,3\n2,2\n1e308,1\n", id="an-endless-step"),
+        pytest.param("step,loss\n1,1e308\n2,2\n3,1\n", id="an-endless-loss"),
     ],
 )
 def test_fit_of_what_is_no_curve_is_refused_in_one_sentence(optimus, tmp_path, text):
