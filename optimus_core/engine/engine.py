@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from optimus_core import checks
 from optimus_core.cluster.base import Cluster
 from optimus_core.engine import rounds, submit
 from optimus_core.engine.clusters import opener
@@ -189,14 +190,14 @@ class Engine:
         return self.job_by_id(row.id)
 
     def _find(self, tx: Transaction, name: str) -> JobRow:
-        found = tx.find_jobs(name)
-        if not found and name.isdigit():
+        found = tx.find_jobs(name) if checks.passable(name) == name else []  # no store holds other texts
+        if not found and name.isdecimal() and len(name) < 10:  # a longer number is no id of any job
             by_id = tx.peek_job(int(name))
             found = [by_id] if by_id is not None else []
         if not found:
             known = [row.title for row in tx.jobs()][-5:]
             hint = f" The newest are: {', '.join(known)}." if known else " No job has been submitted yet."
-            raise UnknownJob(f'there is no job "{name}".{hint} See: optimus jobs')
+            raise UnknownJob(f"there is no job {checks.shown(name)}.{hint} See: optimus jobs")
         return found[0]
 
 
