@@ -49,4 +49,4 @@ def unpin(name: Name, as_json: Json = False) -> None:
 
 def _show(report: JobReport, as_json: bool) -> None:
     text = f"{report.title}: {report.phase}. {report.reason}"
-    show(as_json, report.to_dict(), lambda: out.print(text, markup=False))
+    show(as_json, report.to_dict(), lambda: out.print(text))

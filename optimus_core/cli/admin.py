@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from optimus_core import __version__
+from optimus_core.checks import number
 from optimus_core.cli.shared import Json, engine, err, errors_shown, out, said, show, table
 from optimus_core.engine.engine import Engine
 from optimus_core.errors import OptimusError
@@ -26,6 +27,7 @@ def upgrade(as_json: Json = False) -> None:
     with errors_shown():
         database = open_database(Settings.load().database_url)
         migrate.upgrade(database)
+        migrate.check(database)
     show(as_json, {"version": migrate.current(database)}, lambda: out.print(f"at version {migrate.current(database)}"))
 
 
@@ -39,12 +41,13 @@ def check(as_json: Json = False) -> None:
 
 @db.command()
 def clean(
-    days: Annotated[float, typer.Option(help="Delete jobs that ended more than so many days ago.", min=0)] = 30,
+    days: Annotated[float, typer.Option(help="Delete jobs that ended more than so many days ago.")] = 30,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
     """Delete old ended jobs with their history."""
     with errors_shown():
+        number(days, "--days", least=0, most=10_000, example=30)
         eng = engine()
         if not yes and not typer.confirm(f"Delete jobs that ended more than {days:g} days ago?", err=True):
             raise typer.Exit(1)

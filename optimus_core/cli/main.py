@@ -8,6 +8,7 @@ import typer
 
 from optimus_core import __version__
 from optimus_core.cli import act, admin, files, run, show
+from optimus_core.cli.shared import print_any_text
 
 app = typer.Typer(
     help="Sizes, resizes and explains distributed training jobs.",
@@ -36,3 +37,4 @@ def main(
     ] = False,
 ) -> None:
     """Sizes, resizes and explains distributed training jobs."""
+    print_any_text()

@@ -129,14 +129,14 @@ class _Display:
         """Say once that something is wrong for now."""
         if text != self._last:
             self._last = text
-            err.print(f"{text}; trying again", markup=False)
+            err.print(f"{text}; trying again")
 
     def update(self, report: JobReport) -> None:
         """Show how the job stands."""
         state = (report.state, report.phase, report.servers, report.workers, report.reason)
         if state != self._last:
             self._last = state
-            err.print(f"{_line(report)}  {report.reason}", markup=False)
+            err.print(f"{_line(report)}  {report.reason}")
         if self._bar is not None:
             total = (report.step or 0) + report.remaining_steps if report.remaining_steps is not None else None
             self._bar.update(self._task, description=_line(report), completed=report.step or 0, total=total)
@@ -164,6 +164,5 @@ def _say(report: JobReport, as_json: bool) -> None:
         + (f" {duration(wall)} of training" if wall is not None else "")
         + (f", {result.get('steps')} steps" if result.get("steps") is not None else "")
         + (f", loss {loss:.4g}" if loss is not None else "")
-        + f", {result.get('resizes', 0)} resizes, checkpoint: {result.get('checkpoint') or 'none'}",
-        markup=False,
+        + f", {result.get('resizes', 0)} resizes, checkpoint: {result.get('checkpoint') or 'none'}"
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import getpass
+import io
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -12,14 +14,18 @@ import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from sqlalchemy.exc import InterfaceError, OperationalError
 
+from optimus_core.checks import passable
 from optimus_core.engine.engine import Engine
 from optimus_core.errors import OptimusError
 from optimus_core.settings import Settings
 from optimus_core.store import is_unreachable
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+_PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False, "soft_wrap": True}
+"""Names and outputs of jobs are printed as they are, whatever they look like."""
+out = Console(**_PLAIN)
+err = Console(stderr=True, **_PLAIN)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 ClusterName = Annotated[str, typer.Option("--cluster", help="A cluster of clusters.yaml; by default the configured.")]
@@ -33,9 +39,15 @@ def engine() -> Engine:
 def user() -> str:
     """Return who gives the command, for the audit table."""
     try:
-        return getpass.getuser()
+        return passable(getpass.getuser())[:250]
     except (KeyError, OSError):
         return "unknown"
+
+
+def print_any_text() -> None:
+    """Let stdout write what its encoding has not, such as half a character in an output, as an escape."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 @contextmanager
@@ -57,13 +69,17 @@ def said(error: Exception) -> str:
     """Return an error as one sentence; of one of the database without its SQL."""
     if not is_unreachable(error):
         return str(error)
-    reason = str(getattr(error, "orig", error)).strip().splitlines()
-    return f"the store can't be reached: {reason[0] if reason else type(error).__name__}"
+    lines = str(getattr(error, "orig", error)).strip().splitlines()
+    reason = lines[0] if lines else type(error).__name__
+    if isinstance(error, OperationalError | InterfaceError):
+        return f"the store can't be reached: {reason}"
+    return f"the store can't be read: {reason}. Restore a backup, or set [optimus] database_url to another database."
 
 
 def print_json(data: Any) -> None:
     """Print plain data as JSON."""
-    typer.echo(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+    everything = str(out.encoding).lower().startswith("utf")
+    typer.echo(json.dumps(data, indent=2, ensure_ascii=not everything, default=str))
 
 
 def show(as_json: bool, data: Any, human: Callable[[], None]) -> None:

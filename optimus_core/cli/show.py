@@ -80,7 +80,7 @@ def _print_logs(eng: Engine, report: JobReport, follow: bool) -> None:
             fresh = _after(printed.get(key, ""), text)
             printed[key] = text
             for line in fresh.splitlines():
-                out.print(f"{output['replica']}: {line}", markup=False)
+                out.print(f"{output['replica']}: {line}")
         if not follow or ended:
             return
         time.sleep(eng.settings.poll_seconds)
@@ -105,7 +105,7 @@ def plan(
     with errors_shown():
         seen, decided = _plan(snapshot, cluster)
         if save_snapshot is not None:
-            save_snapshot.write_text(seen.to_json(indent=1), encoding="utf-8")
+            _save(seen, save_snapshot)
     show(
         as_json, _plan_dict(decided), lambda: out.print(table(_PLAN_COLUMNS, [_plan_row(d) for d in decided.decisions]))
     )
@@ -115,10 +115,22 @@ def _plan(path: Path | None, cluster: str) -> tuple[Snapshot, Plan]:
     if path is None:
         return engine().peek(cluster)
     try:
-        seen = Snapshot.from_json(path.read_text(encoding="utf-8"))
+        text = path.read_bytes()
     except OSError as error:
-        raise SpecificationError(f"--snapshot {path} can't be read: {error.strerror}") from error
+        raise SpecificationError(
+            f"--snapshot {path} can't be read: {error.strerror}. Give a file that --save-snapshot wrote."
+        ) from error
+    seen = Snapshot.from_json(text)
     return seen, make_plan(seen)
+
+
+def _save(seen: Snapshot, path: Path) -> None:
+    try:
+        path.write_text(seen.to_json(indent=1), encoding="utf-8")
+    except OSError as error:
+        raise SpecificationError(
+            f"--save-snapshot {path} can't be written: {error.strerror}. Give a file in a folder that is there."
+        ) from error
 
 
 _PLAN_COLUMNS = ("job", "now", "wanted", "left", "one more worker saves", "one more server saves", "why")

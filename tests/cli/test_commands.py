@@ -1,6 +1,7 @@
 """The commands that look, act and look after; their JSON is for programs."""
 
 import json
+import sqlite3
 
 import pytest
 
@@ -100,15 +101,56 @@ def test_a_saved_snapshot_gives_the_same_plan_again_without_a_store(optimus_json
         pytest.param(None, "can't be read", id="no-file"),
         pytest.param("{", "The snapshot can't be read", id="no-json"),
         pytest.param('{"version": 99, "time": 1}', "is of version 99", id="another-version"),
+        pytest.param(b'{"version": 1, "time": 1, "cluster": "\xff"}', "unicode", id="no-text"),
     ],
 )
 def test_a_snapshot_that_is_none_is_refused_in_one_sentence(optimus, tmp_path, text, said):
     file = tmp_path / "snapshot.json"
     if text is not None:
-        file.write_text(text)
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
     result = optimus("plan", "--snapshot", file, code=1)
     assert said in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("place", ["/nope/x", "/tmp", "/dev/full"])
+def test_a_snapshot_that_cannot_be_saved_is_told_in_one_sentence(optimus, place):
+    result = optimus("plan", "--save-snapshot", place, code=1)
+    assert f"--save-snapshot {place} can't be written: " in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("²", id="a digit that is no decimal"),
+        pytest.param("9" * 30, id="more than an id"),
+        pytest.param("9" * 5000, id="more than Python reads"),
+        pytest.param("9999999999", id="more than a column"),
+        pytest.param("١", id="a digit of another script"),
+        pytest.param("a\udcffb", id="half a character"),
+    ],
+)
+def test_a_name_that_no_job_can_have_is_unknown(optimus, name):
+    assert "there is no job" in optimus("job", name, code=1).stderr
+
+
+@pytest.mark.parametrize("days", ["inf", "nan", "1e300", "1e6"])
+def test_more_days_than_a_calendar_has_are_refused(optimus, days):
+    assert "--days is " in optimus("db", "clean", "--days", days, "--yes", code=1).stderr
+
+
+@pytest.mark.parametrize("name", ["[/foo]", "[bold]x[/bold]", ":smile:"])
+def test_a_name_is_printed_as_it_is_by_every_command(optimus, engine, job_file, name):
+    data = json.loads(job_file(STEPS=2).read_text()) | {"name": name}
+    file = job_file("other")
+    file.write_text(json.dumps(data))
+    ran = optimus("run", file)
+    assert f"job {name}: created" in ran.stderr
+    assert f"{name} succeeded" in ran.stdout
+    for command in (["jobs"], ["job", name], ["job", "1"]):
+        assert name in optimus(*command).stdout
+    assert f'job "{name}" has succeeded' in optimus("stop", name, code=1).stderr
 
 
 @pytest.mark.usefixtures("queued")
@@ -168,6 +210,43 @@ def test_the_store_is_checked_and_upgraded(optimus, optimus_json, postgres_url, 
     assert optimus_json("db", "check") == {"version": migrate.newest(), "ok": True}
     assert "up to date" in optimus("db", "check").stdout
     monkeypatch.delenv("AIRFLOW__OPTIMUS__DATABASE_URL")
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        pytest.param("update alembic_version_optimus set version_num = '9999'", "does not know", id="a newer release"),
+        pytest.param("drop table optimus_actions", "lacks optimus_actions", id="a table dropped"),
+    ],
+)
+def test_tables_that_are_not_as_needed_are_told_by_every_command(home, optimus, optimus_json, sql, said):
+    with sqlite3.connect(home / "optimus.db") as connection:
+        before = "\n".join(connection.iterdump())
+        connection.executescript(sql)
+    for command in (["jobs"], ["db", "check"], ["db", "upgrade"]):
+        assert said in optimus(*command, code=1).stderr
+    assert said in str(optimus_json("doctor", code=1))
+    (home / "optimus.db").unlink()
+    with sqlite3.connect(home / "optimus.db") as connection:
+        connection.executescript(before)
+
+
+def test_a_store_that_is_no_database_is_not_said_to_be_away(home, optimus):
+    (home / "optimus.db").write_bytes(b"no database" * 1000)
+    result = optimus("jobs", code=1)
+    assert "the store can't be read: file is not a database. Restore a backup" in result.stderr
+    (home / "optimus.db").unlink()
+
+
+def test_what_stdout_cannot_encode_is_escaped(start, tmp_path):
+    file = tmp_path / "out.log"
+    file.write_text('{"loss": 0.5, "step": 1, "\\ud800": 2.0}\n')
+    for arguments in (["parse", file], ["parse", file, "--json"]):
+        output, complaints = start(*arguments).communicate(timeout=60)
+        assert "Traceback" not in complaints
+        assert "loss" in output
+    assert json.loads(output)["points"]
 
 
 @pytest.mark.usefixtures("done")
