@@ -51,11 +51,12 @@ def part():
         each.stdout.close()
 
 
-def test_does_not_wait_for_parts_that_have_ended_already(ending, settings, part):
+def test_does_not_wait_for_parts_that_have_ended_already(ending, settings, part, monkeypatch):
+    monkeypatch.setattr(ending, "_PATIENCE", 60)
     ended = part("import time; print(flush=True); time.sleep(600)")
     began = time.monotonic()
     ending.end([ended.pid], settings)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 30
     assert psutil.Process(ended.pid).status() == psutil.STATUS_ZOMBIE
 
 
@@ -73,6 +74,6 @@ def test_kills_a_part_that_does_not_listen_and_stops_the_jobs(ending, settings, 
     deaf = part(PATIENT)
     began = time.monotonic()
     ending.end([deaf.pid], settings)
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 30
     assert deaf.wait(1) < 0
     assert engine.job_by_id(job_id).state == "stopped"
