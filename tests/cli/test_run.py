@@ -86,7 +86,7 @@ def test_a_second_interrupt_leaves_the_job_to_others(home, engine, optimus, star
 
 
 def test_a_second_command_attaches_to_the_job_that_runs(home, engine, start, job_file):
-    file = job_file(STEPS=60)
+    file = job_file(STEPS=60, PAUSE=0.2)  # outlasts the start of a second command
     first = start("run", file)
     until(lambda: (found := engine.jobs()) and (found[0].step or 0) >= 2)
     second = start("run", file, "--json")
@@ -101,7 +101,7 @@ def test_a_second_command_attaches_to_the_job_that_runs(home, engine, start, job
 
 
 def test_the_interrupt_of_a_command_that_owns_the_job_no_more_leaves_it_running(engine, start, job_file):
-    file = job_file(STEPS=60)
+    file = job_file(STEPS=60, PAUSE=0.2)  # outlasts the start of a second command
     first = start("run", file)
     until(lambda: (found := engine.jobs()) and (found[0].step or 0) >= 2)
     second = start("run", file)

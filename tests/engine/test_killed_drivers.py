@@ -49,7 +49,7 @@ class Deadly:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("method", ["endpoints", "create", "delete", "forget", "output", "check"])
 def test_a_driver_that_dies_at_a_call_of_the_cluster_is_replaced_by_another(driver, make_job, method, when):
-    made = driver.submit(make_job(workers=(1, 2), STEPS=20))
+    made = driver.submit(make_job(workers=(1, 2), STEPS=60))
     driver.engine.pin("digits", "ann", workers=1)
     deadly = Engine(driver.engine.settings, clusters_from({"local": Deadly(driver.cluster, method, when)}))
 
@@ -62,13 +62,13 @@ def test_a_driver_that_dies_at_a_call_of_the_cluster_is_replaced_by_another(driv
         driver.engine.pin("digits", "ann", workers=2)
     assert in_a_child(drive) == 9
     report = driver.to_end(made.job_id)
-    assert (report.state, report.step, report.attempt) == ("succeeded", 20, 1)
+    assert (report.state, report.step, report.attempt) == ("succeeded", 60, 1)
     assert driver.events(made.job_id, "failed") == []
     assert driver.alive() == []
 
 
 def test_a_driver_that_dies_after_any_transaction_is_replaced_by_another(driver, make_job):
-    made = driver.submit(make_job(workers=(1, 2), STEPS=30))
+    made = driver.submit(make_job(workers=(1, 2), STEPS=150))
     deaths = 0
     real = Store.transaction
 
@@ -98,7 +98,7 @@ def test_a_driver_that_dies_after_any_transaction_is_replaced_by_another(driver,
             resized = True
         if report.final:
             break
-    assert (report.state, report.step, report.attempt) == ("succeeded", 30, 1)
+    assert (report.state, report.step, report.attempt) == ("succeeded", 150, 1)
     assert deaths > 10
     assert driver.events(made.job_id, "failed") == []
     assert len([g for g in driver.generations(made.job_id) if g["state"] == "gone"]) == 2
