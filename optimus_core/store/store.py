@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from sqlalchemy import Engine, func, select
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.exc import StaleDataError
 
@@ -20,6 +20,9 @@ from optimus_core.store.transaction import Transaction
 
 CONFLICTS = (StaleDataError, IntegrityError)
 """Raised when another writer came first: whoever meets one looks again and decides anew."""
+
+_NOT_AS_IT_WAS = ("42501", "42P01", "42703")
+"""PostgreSQL's codes of permissions, tables and columns that are missing."""
 
 
 class Store:
@@ -75,5 +78,10 @@ class Store:
 
 
 def is_unreachable(error: Exception) -> bool:
-    """Say whether ``error`` means that the database could not be asked, rather than that it refused."""
-    return isinstance(error, DBAPIError) and not isinstance(error, IntegrityError)
+    """Say whether ``error`` means that the database could not be asked, rather than that it refused what it was given.
+
+    Tables and permissions that are missing are the database's fault, too.
+    """
+    if not isinstance(error, DBAPIError) or getattr(error.orig, "sqlstate", None) in _NOT_AS_IT_WAS:
+        return isinstance(error, DBAPIError)
+    return not isinstance(error, IntegrityError | DataError | ProgrammingError | NotSupportedError)

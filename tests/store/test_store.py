@@ -8,7 +8,8 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm.exc import StaleDataError
 
 from optimus_core.errors import StoreError
-from optimus_core.store import EventRow, OutputRow, RoundRow, SeriesRow, SpeedRow, Store, is_unreachable
+from optimus_core.store import EventRow, OutputRow, RoundRow, SeriesRow, SpeedRow, Store, is_unreachable, migrate
+from optimus_core.store.database import open_database
 
 WRITERS, WRITES = 6, 25
 
@@ -235,3 +236,35 @@ def test_a_database_that_is_gone_is_told_from_one_that_refuses(tmp_path, add_job
     with pytest.raises(Exception) as refused:
         add_twice()
     assert not is_unreachable(refused.value)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param({"name": "x" * 64}, id="a text that is too long"),
+        pytest.param({"priority": 3_000_000_000}, id="a number that is too large"),
+        pytest.param({"specification": {"a": float("nan")}}, id="a number that JSON has not"),
+        pytest.param({"title": "a\0b"}, id="a text with a NUL"),
+    ],
+)
+def test_a_value_that_the_database_refuses_is_no_fault_of_the_database(postgres_url, add_job, more):
+    migrate.upgrade(open_database(postgres_url))
+    store = Store(postgres_url)
+    with pytest.raises(Exception) as refused, store.transaction() as tx:
+        add_job(tx, "one", **more)
+    assert not is_unreachable(refused.value)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        pytest.param("drop table optimus_jobs cascade", id="a table"),
+        pytest.param("alter table optimus_jobs drop column title", id="a column"),
+    ],
+)
+def test_what_has_gone_from_the_database_is_its_own_fault(store, harm):
+    with store.engine.begin() as connection:
+        connection.exec_driver_sql(harm.removesuffix(" cascade") if store.is_sqlite else harm)
+    with pytest.raises(Exception) as caught, store.transaction() as tx:
+        tx.jobs()
+    assert is_unreachable(caught.value)
