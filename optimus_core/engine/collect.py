@@ -5,6 +5,7 @@ Rank 0 tells the loss; of the others only the end of their output is kept, read 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -14,9 +15,21 @@ from optimus_core.engine.launch import job_of
 from optimus_core.engine.reader import Reader, Reading
 from optimus_core.engine.stopping import is_met
 from optimus_core.job import TrainingJob
-from optimus_core.store import GenerationRow, JobRow, OutputRow, SeriesRow, SpeedRow, Transaction
+from optimus_core.store import (
+    CONFLICTS,
+    GenerationRow,
+    JobRow,
+    OutputRow,
+    SeriesRow,
+    SpeedRow,
+    Transaction,
+    is_unreachable,
+)
 from optimus_core.telemetry import BoundedSeries, EventKind, Point
 from optimus_core.telemetry.grammar import is_loss
+from optimus_core.telemetry.text import storable
+
+_log = logging.getLogger(__name__)
 
 MOST_METRICS = 20
 """Series kept of one job: a script that prints a new name each step can't fill the store."""
@@ -24,6 +37,8 @@ SAMPLES_THAT_ARE_NEWS = (1, 3)
 """Numbers of speed samples of a generation at which its job's speed is known so much better that it may matter."""
 _MOST_READS = 64
 """Reads of one step, each of up to a mebibyte; the rest waits for the next step."""
+_MOST_TOLD = 5
+"""Pieces of a replica's output that can't be taken in and are told of in the history; the log has all."""
 
 
 def collect(ctx: Context, job: JobRow, replicas: Sequence[Replica], cluster: Cluster) -> None:
@@ -46,18 +61,46 @@ def _read_once(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster, le
     output = cluster.output(replica, cursor)
     if not (output.lines or output.ended or output.missed):
         return False
-    with ctx.store.transaction() as tx:
-        owner, row = tx.job(job.id), tx.output(job.id, replica.name, replica.uid)
-        if owner is None or (row.cursor if row is not None else None) != cursor:
-            return False  # another collector was faster
-        if row is None:
-            row = OutputRow(job_id=job.id, replica=replica.name, uid=replica.uid, generation=replica.generation)
-            row.tail, row.gaps, row.unread, row.ended = "", 0, 0, False
-            tx.add(row)
-        _keep(ctx, tx, owner, row, output)
-        if leads:
-            _learn(ctx, tx, owner, row, output)
+    try:
+        with ctx.store.transaction() as tx:
+            owner, row = _rows(tx, job, replica, cursor)
+            if owner is None or row is None:
+                return False
+            _keep(ctx, tx, owner, row, output)
+            if leads:
+                _learn(ctx, tx, owner, row, output)
+    except Exception as error:
+        if isinstance(error, CONFLICTS) or is_unreachable(error):
+            raise
+        _pass_over(ctx, job, replica, cursor, output, error)
     return bool(output.lines) and not output.ended
+
+
+def _rows(tx: Transaction, job: JobRow, replica: Replica, cursor: str | None) -> tuple[JobRow | None, OutputRow | None]:
+    """Return the rows of the job and of the replica's output; None if another collector was faster."""
+    owner, row = tx.job(job.id), tx.output(job.id, replica.name, replica.uid)
+    if owner is None or (row.cursor if row is not None else None) != cursor:
+        return None, None
+    if row is None:
+        row = OutputRow(job_id=job.id, replica=replica.name, uid=replica.uid, generation=replica.generation)
+        row.tail, row.gaps, row.unread, row.ended = "", 0, 0, False
+        tx.add(row)
+    return owner, row
+
+
+def _pass_over(
+    ctx: Context, job: JobRow, replica: Replica, cursor: str | None, output: Output, error: Exception
+) -> None:
+    """Go on after a piece that can't be taken in: it would come again for ever, and hide what follows it."""
+    _log.error("a piece of the output of %s can't be taken in", replica.name, exc_info=error)
+    with ctx.store.transaction() as tx:
+        owner, row = _rows(tx, job, replica, cursor)
+        if owner is None or row is None:
+            return
+        row.cursor, row.ended, row.gaps = output.cursor, output.ended, row.gaps + 1
+        if row.gaps <= _MOST_TOLD:
+            told = storable(f"{type(error).__name__}: {error}")[:200]
+            tx.record(owner, "output_unread", row.generation, replica=row.replica, error=told)
 
 
 def _keep(ctx: Context, tx: Transaction, owner: JobRow, row: OutputRow, output: Output) -> None:

@@ -96,5 +96,5 @@ class Reader:
 
 
 def _can_be(step: int | None) -> bool:
-    """Say whether a step is one: no run makes more than floating numbers tell apart."""
-    return step is None or step < 2**53
+    """Say whether a step is one: none is negative, and no run makes more than floating numbers tell apart."""
+    return step is None or 0 <= step < 2**53

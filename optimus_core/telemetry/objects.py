@@ -50,11 +50,16 @@ def whole(value: object) -> int | None:
     return int(found) if found is not None and found.is_integer() and 0 <= found < 2**53 else None
 
 
+def epoch(value: object) -> float | None:
+    """The epochs that the value is."""
+    found = number(value)
+    return found if found is not None and 0 <= found < 1e18 else None
+
+
 def read_object(fields: dict[str, Any]) -> Reading:
     """Reads the numbers of an object; nested names are joined with slashes."""
     reading = Reading()
-    epoch = number(fields.get("epoch"))
-    reading.epoch = epoch if epoch is not None and abs(epoch) < 1e18 else None
+    reading.epoch = epoch(fields.get("epoch"))
     for word, rank in _STEPS.items():
         step = whole(fields.get(word))
         if step is not None:

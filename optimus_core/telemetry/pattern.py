@@ -7,7 +7,7 @@ import re
 from optimus_core.errors import SpecificationError
 from optimus_core.job_rules import ENDLESS, repeats_within_repeats
 from optimus_core.telemetry.grammar import Reading
-from optimus_core.telemetry.objects import number, whole
+from optimus_core.telemetry.objects import epoch, number, whole
 
 MAX_LENGTH = 512
 """Characters of a text that a user's expression sees: time grows with a power of them."""
@@ -47,9 +47,9 @@ def read_pattern(pattern: re.Pattern[str], text: str) -> Reading:
         value = number(groups.get("loss") if groups.get("loss") is not None else groups.get("value"))
         if name and value is not None:
             reading.values.append((name, value))
-        step, epoch = whole(groups.get("step")), number(groups.get("epoch"))
+        step, epochs = whole(groups.get("step")), epoch(groups.get("epoch"))
         reading.step = step if step is not None else reading.step
-        reading.epoch = epoch if epoch is not None and abs(epoch) < 1e18 else reading.epoch
+        reading.epoch = epochs if epochs is not None else reading.epoch
     return reading
 
 

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import Any
 
 from optimus_core.telemetry.grammar import Reading
-from optimus_core.telemetry.objects import flatten, number, whole
+from optimus_core.telemetry.objects import epoch, flatten, number, whole
 from optimus_core.telemetry.records import Event, EventKind
 from optimus_core.telemetry.text import storable
 
@@ -33,9 +33,7 @@ def read_report(fields: dict[str, Any], line: int, time: float | None) -> tuple[
 
 
 def _report(fields: dict[str, Any], line: int, time: float | None) -> tuple[Reading, list[Event]]:
-    reading = Reading(step=whole(fields.get("step")), epoch=number(fields.get("epoch")))
-    if reading.epoch is not None and not isfinite(reading.epoch):
-        reading.epoch = None
+    reading = Reading(step=whole(fields.get("step")), epoch=epoch(fields.get("epoch")))
     reading.values = list(flatten({name: value for name, value in fields.items() if name not in _OWN}))
     if reading.values or reading.step is None:
         return reading, []

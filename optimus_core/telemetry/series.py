@@ -9,6 +9,10 @@ from typing import Any
 from optimus_core.telemetry.records import Point
 
 
+_MOST = 1e290
+"""A value beyond this, either way, counts as this in a mean: a sum of any number of them is finite."""
+
+
 @dataclass(slots=True)
 class _Bucket:
     """Neighbours in the curve, as sums; what not all of them have is left out."""
@@ -23,7 +27,8 @@ class _Bucket:
 
     @classmethod
     def of(cls, point: Point) -> _Bucket:
-        return cls(1, point.line, point.value, point.step, point.epoch, point.time, point)
+        value = max(-_MOST, min(_MOST, point.value))
+        return cls(1, point.line, value, point.step, point.epoch, point.time, point)
 
     def merge(self, other: _Bucket) -> None:
         self.count += other.count

@@ -1,12 +1,16 @@
 """Output becomes points and events, and nothing in it breaks anything."""
 
 import dataclasses
+import json
+from itertools import product
 
 import pytest
 
+from optimus_core.cluster.base import OutputLine
 from optimus_core.engine import collect
 from optimus_core.engine.context import clusters_from
 from optimus_core.engine.engine import Engine
+from optimus_core.engine.reader import Reader
 from optimus_core.store import migrate
 from optimus_core.store.database import open_database
 from optimus_core.telemetry import BoundedSeries
@@ -133,3 +137,51 @@ def test_an_error_while_output_is_read_leaves_the_job_drivable(driver, make_job,
     monkeypatch.setattr(collect, "_learn", lambda *_: 1 / 0)
     driver.engine.request_stop(made.job_id, by="ann")
     assert driver.to_end(made.job_id).state == "stopped"
+
+
+def test_a_piece_of_output_that_cant_be_taken_in_is_passed_over_and_told_of(driver, make_job, monkeypatch):
+    made = driver.submit(make_job(STEPS=100_000))
+    driver.to_step(made.job_id, 2)
+    monkeypatch.setattr(collect, "_learn", lambda *_: 1 / 0)
+    driver.drive(made.job_id, to=lambda: driver.events(made.job_id, "output_unread"))
+    before = driver.report(made.job_id).step
+    monkeypatch.undo()
+    assert driver.to_step(made.job_id, before + 2).phase == "running"
+    told = driver.events(made.job_id, "output_unread")
+    assert 1 <= len(told) <= 5
+    assert told[0]["cause"]["error"] == "ZeroDivisionError: division by zero"
+
+
+NUMBERS = (
+    "1", "0.5", "-1", "-1e17", "1e17", "1e18", "1e308", "-1e308", "1e400", "9007199254740991", "9007199254740992",
+    "9" * 400, "NaN", "Infinity", "true", "null", '"1e308"', '"nan"',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("steps_per_epoch", [None, 1000])
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param('{{"optimus": "report", "step": {a}, "epoch": {b}, "loss": 1}}', id="a report"),
+        pytest.param('{{"optimus": "report", "epoch": {a}, "loss": {b}}}', id="a report of epochs"),
+        pytest.param('{{"optimus": "report", "step": {a}, "time": {b}, "loss": 1}}', id="a report with a time"),
+        pytest.param('{{"optimus": "total", "steps": {a}, "x": {b}}}', id="a total"),
+        pytest.param('{{"optimus": "checkpoint", "step": {a}, "path": {b}}}', id="a checkpoint"),
+        pytest.param('{{"optimus": "last", "step": {a}, "checkpoint": {b}}}', id="a last message"),
+        pytest.param('{{"loss": 1, "step": {a}, "epoch": {b}}}', id="an object"),
+        pytest.param('{{"loss": 1, "batch": {a}, "epoch": {b}}}', id="an object of batches"),
+        pytest.param("{{'loss': {a}, 'epoch': {b}}}", id="a dictionary"),
+        pytest.param("Epoch [{a}/{b}] Batch [{a}-{b}] loss=1", id="a line"),
+        pytest.param("Epoch: [{a}][{b}/{a}] loss=1", id="a line of an epoch's steps"),
+        pytest.param("#argo progress={a}/{b}", id="progress"),
+    ],
+)
+def test_whatever_number_a_line_has_only_what_can_be_is_read(line, steps_per_epoch):
+    for a, b in product(NUMBERS, repeat=2):
+        reader = Reader(None, steps_per_epoch, 1.0, None)
+        lines = [OutputLine(1e9 + second, line.format(a=a, b=b).encode()) for second in range(3)]
+        reading = reader.read(lines)
+        json.dumps(reader.state(), allow_nan=False)
+        steps = reading.steps + [s for s, _ in reading.points] + [n for e in reading.events for n in (e.step, e.total)]
+        assert all(0 <= step < 2**53 for step in steps if step is not None), (a, b)
+        assert all(0 <= p.epoch < 1e18 for _, p in reading.points if p.epoch is not None), (a, b)

@@ -60,6 +60,16 @@ def test_buckets_hold_means() -> None:
     ]
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_mean_of_the_largest_numbers_is_a_number(sign: float) -> None:
+    series = BoundedSeries(4)
+    series.extend(curve([sign * 1.7e308] * 50))
+    json.dumps(series.state(), allow_nan=False)
+    first, *middle, last = series.points()
+    assert (first.value, last.value) == (sign * 1.7e308, sign * 1.7e308)
+    assert all(sign * p.value >= 0.99e290 for p in middle)
+
+
 def test_a_million_points_are_few() -> None:
     series = BoundedSeries(limit=50)
     point = Point(1, "loss", 1.0, 1, None)
