@@ -206,7 +206,9 @@ def finish(ctx: Context, job: JobRow, cluster: Cluster) -> None:
             _learn(tx, owner)
         tx.record(owner, owner.state, None, **(owner.cause or {}))
         tx.revise(owner.cluster)
-        kept = {"keep_pod": True, "delete_succeeded_pod": owner.state != "succeeded"}.get(job_of(owner).on_finish)
+        kept = {"keep_pod": True, "delete_succeeded_pod": owner.state != "succeeded"}.get(
+            owner.specification.get("on_finish", "")
+        )
     if not kept:
         cluster.forget(job.name)
 

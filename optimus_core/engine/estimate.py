@@ -22,6 +22,8 @@ _HALF_LIFE_SAMPLES = 30
 """Newer speed samples count more: a sample weighs half of one that is this many samples newer."""
 _FEWEST_POINTS = 5
 """Loss points from which a curve is fitted."""
+_FARTHEST = 2.0**53
+"""Steps beyond which nothing is told apart: whatever was declared, no more are left."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,10 @@ def remaining_work(
     """Return the steps left until the job's end, with the best source that there is."""
     done = float(row.step or 0)
     if isinstance(job.stop, Steps):
-        return _exactly(job.stop.n - done, "declared")
+        return _exactly(min(job.stop.n, _FARTHEST) - done, "declared")
     per_epoch = steps_per_epoch(job) or epoch_length(losses)
     if isinstance(job.stop, Epochs) and per_epoch:
-        return _exactly(job.stop.n * per_epoch - done, "declared")
+        return _exactly(min(job.stop.n, _FARTHEST) * per_epoch - done, "declared")
     predicted = _predicted_end(job, curve, per_epoch)
     if predicted is not None and predicted.value is not None:
         return _until(predicted, done, row.total_steps)

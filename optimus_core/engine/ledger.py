@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
@@ -10,6 +11,8 @@ from optimus_core.engine.launch import demand_by_node
 from optimus_core.engine.verdict import ALIVE
 from optimus_core.resources import Resources
 from optimus_core.store import ACTIVE, GenerationRow, JobRow
+
+_log = logging.getLogger(__name__)
 
 ByNode = dict[str, Resources]
 
@@ -29,9 +32,18 @@ def granted(holding: Iterable[tuple[JobRow, GenerationRow]]) -> dict[str, ByNode
     given: dict[str, ByNode] = defaultdict(dict)
     for row, generation in holding:
         if generation.state in ACTIVE:
-            for node, asked in demand_by_node(row, generation).items():
+            for node, asked in _demand(row, generation).items():
                 given[row.name][node] = largest(given[row.name].get(node, Resources()), asked)
     return dict(given)
+
+
+def _demand(row: JobRow, generation: GenerationRow) -> ByNode:
+    """Return what a generation asks for; nothing beside what is seen of a job whose row can't be understood."""
+    try:
+        return demand_by_node(row, generation)
+    except (ValueError, TypeError, LookupError, ArithmeticError):
+        _log.exception("what job %s asks for can't be understood", row.name)
+        return {}
 
 
 def largest(one: Resources, other: Resources) -> Resources:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Literal, cast
 
@@ -15,6 +18,7 @@ from optimus_core.engine.launch import SCHEDULER_DEMAND, demand, job_of, needs_o
 from optimus_core.engine.ledger import observed
 from optimus_core.frameworks import roles
 from optimus_core.job import TrainingJob
+from optimus_core.resources import Resources
 from optimus_core.scheduling.types import (
     NOTHING,
     Draining,
@@ -24,12 +28,17 @@ from optimus_core.scheduling.types import (
     Size,
     Snapshot,
 )
-from optimus_core.store import ACTIVE, GenerationRow, JobRow, Transaction
+from optimus_core.store import ACTIVE, CONFLICTS, GenerationRow, JobRow, Transaction, is_unreachable
+from optimus_core.telemetry.text import storable
+
+_log = logging.getLogger(__name__)
 
 PLANNED = ("queued", "running", "paused")
 """States of a job that a plan gives something to."""
 _DID_NOT_START = ("start_timeout", "refused", "refused_for_now")
 """Causes after which a size is barred for a while."""
+UNPLANNABLE = "can_not_be_planned"
+"""Reason of a job that is left out of plans, since something of it can't be understood."""
 _LONG_BACK_OFF = 60.0
 """Seconds: a shorter back-off keeps its room, since the others could not use it in time."""
 
@@ -45,20 +54,50 @@ def take(ctx: Context, name: str, *, refit: bool = True) -> Snapshot:
     columns = Columns(nodes)
     with ctx.store.transaction() as tx:
         jobs = tx.jobs(cluster=name, states=("queued", "running", "paused", "stopping"))
-        views, draining = [], []
+        views, draining, unplanned = [], [], []
         for row in jobs:
             generations = tx.generations(row.id)
             draining += _draining(row, generations, replicas)
             if row.state in PLANNED and not _occupied_by_an_earlier_attempt(row, generations):
-                views.append(columns.ask(job_view(ctx, tx, row, generations, refit), needs_of(job_of(row))))
+                view = _view_or_reason(ctx, tx, row, generations, refit, columns)
+                if view is not None:
+                    views.append(view)
+                else:
+                    unplanned.append(row.name)
         return Snapshot(
             time=tx.now.timestamp(),
             cluster=name,
             settings=plan_settings(ctx),
-            nodes=columns.offer(node_view(node) for node in nodes),
+            nodes=columns.offer(node_view(node) for node in _without_room_of(unplanned, nodes, replicas)),
             jobs=views,
             draining=draining,
         )
+
+
+def _view_or_reason(
+    ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[GenerationRow], refit: bool, columns: Columns
+) -> JobView | None:
+    """Return a job as a plan sees it; None, with the reason in its row, if it can't be: the others are planned."""
+    try:
+        with tx.savepoint():
+            view = columns.ask(job_view(ctx, tx, row, generations, refit), needs_of(job_of(row)))
+            json.dumps(row.estimate, allow_nan=False)  # no database keeps what is not finite
+            return view
+    except Exception as error:
+        if isinstance(error, CONFLICTS) or is_unreachable(error):
+            raise
+        _log.exception("job %s can't be planned", row.name)
+        row.reason = {"code": UNPLANNABLE, "numbers": {"error": storable(f"{type(error).__name__}: {error}")[:500]}}
+        return None
+
+
+def _without_room_of(jobs: Collection[str], nodes: Sequence[NodeInfo], replicas: Sequence[Replica]) -> list[NodeInfo]:
+    """Return the nodes as if the replicas of jobs that the plan does not see were those of others."""
+    seen = observed(replica for replica in replicas if replica.job in jobs)
+    return [
+        replace(node, others=sum((held.get(node.name, Resources()) for held in seen.values()), node.others))
+        for node in nodes
+    ]
 
 
 def plan_settings(ctx: Context) -> PlanSettings:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -37,6 +38,12 @@ class Transaction:
         self.session = session
         self.now = now
         """The database's clock at the begin of the transaction, UTC-aware."""
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Take back what a block has changed if it raises, and nothing else of the transaction."""
+        with self.session.begin_nested():
+            yield
 
     # -- clusters -------------------------------------------------------------------------------------------
 

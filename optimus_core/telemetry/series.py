@@ -8,7 +8,6 @@ from typing import Any
 
 from optimus_core.telemetry.records import Point
 
-
 _MOST = 1e290
 """A value beyond this, either way, counts as this in a mean: a sum of any number of them is finite."""
 
