@@ -14,7 +14,7 @@ from optimus_core.engine.identity import Identity
 from optimus_core.engine.reconcile import Step, reconcile
 from optimus_core.engine.report import JobReport, event_dict, generation_dict, job_report
 from optimus_core.engine.submit import Submission
-from optimus_core.engine.upkeep import delete_old_checkpoints, delete_orphans, drive_forsaken
+from optimus_core.engine.upkeep import delete_ended, delete_old_checkpoints, delete_orphans, drive_forsaken
 from optimus_core.errors import ClusterUnavailable, SpecificationError, UnknownJob
 from optimus_core.job import TrainingJob
 from optimus_core.scheduling.types import Plan, Snapshot
@@ -88,6 +88,10 @@ class Engine:
         delete_old_checkpoints(self.ctx)
         delete_orphans(self.ctx, name)
         return drive_forsaken(self.ctx, name)
+
+    def delete_ended(self, days: float) -> int:
+        """Delete jobs that ended more than so many days ago, with history and checkpoints; return how many."""
+        return delete_ended(self.ctx, days)
 
     def peek(self, cluster: str = "") -> tuple[Snapshot, Plan]:
         """Return what a round would see and decide now, without applying it."""

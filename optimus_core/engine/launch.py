@@ -182,7 +182,12 @@ def checkpoint_folder(ctx: Context, row: JobRow, place: CheckpointPlace) -> str:
     The job's time is in its name: a job of the same name that comes after this one was deleted must not find it.
     """
     root = str(ctx.settings.checkpoint_root) if place.root is None else place.root.rstrip("/")
-    return f"{root}/{row.name}/l{row.lineage}-{row.created_at:%Y%m%dT%H%M%S%f}"
+    return f"{root}/{row.name}/{checkpoint_name(row, row.lineage)}"
+
+
+def checkpoint_name(row: JobRow, lineage: int) -> str:
+    """Return the name of the folder of a job's start from scratch, below the folder of its name."""
+    return f"l{lineage}-{row.created_at:%Y%m%dT%H%M%S%f}"
 
 
 def runtime_folder(ctx: Context) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from optimus_core.engine.context import Context
+from optimus_core.engine.launch import checkpoint_name
 from optimus_core.engine.reconcile import Step, reconcile
 from optimus_core.engine.verdict import ALIVE
 from optimus_core.store import FINAL, LIVE, JobRow, Transaction
@@ -65,17 +67,42 @@ def delete_old_checkpoints(ctx: Context) -> list[Path]:
     Returns:
         The folders that are gone now.
     """
-    deleted = []
     with ctx.store.transaction() as tx:
-        names = [row.name for row in _long_succeeded(ctx, tx)]
-    for name in names:
-        folder = Path(ctx.settings.checkpoint_root) / name
-        if folder.is_dir():
-            shutil.rmtree(folder, ignore_errors=True)
-            deleted.append(folder)
-    return deleted
+        rows = list(_long_succeeded(ctx, tx))
+    return [folder for row in rows for folder in _delete_checkpoints(ctx, row)]
 
 
 def _long_succeeded(ctx: Context, tx: Transaction) -> Iterator[JobRow]:
     limit: datetime = tx.now - timedelta(days=ctx.settings.checkpoint_keep_days)
     return (row for row in tx.jobs(states=("succeeded",)) if row.ended_at is not None and row.ended_at < limit)
+
+
+def delete_ended(ctx: Context, days: float) -> int:
+    """Delete jobs that ended more than so many days ago, with their history and their checkpoints.
+
+    What lies beside these checkpoints stays: another deployment may share the folder, so that one whose job this
+    store does not know is not known to be nobody's.
+
+    Returns:
+        How many jobs are gone now.
+    """
+    with ctx.store.transaction() as tx:
+        limit = tx.now - timedelta(days=days)
+        rows = [row for row in tx.jobs(states=FINAL) if row.ended_at is not None and row.ended_at < limit]
+        count = tx.delete_ended_before(limit)
+    for row in rows:
+        _delete_checkpoints(ctx, row)
+    return count
+
+
+def _delete_checkpoints(ctx: Context, row: JobRow) -> list[Path]:
+    """Delete a job's folders of the starts from scratch that its row knows of, and its own once it is empty."""
+    of_job = Path(ctx.settings.checkpoint_root) / row.name
+    folders = [of_job / checkpoint_name(row, lineage) for lineage in range(1, row.lineage + 1)]
+    found = [folder for folder in folders if folder.is_dir()]
+    for folder in found:
+        shutil.rmtree(folder, ignore_errors=True)
+    if found:
+        with contextlib.suppress(OSError):  # something else is in it
+            of_job.rmdir()
+    return found
