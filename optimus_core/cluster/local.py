@@ -45,6 +45,9 @@ class LocalCluster:
         root: the folder of its records; every process that gives the same sees the same cluster.
         nodes: what there is to hand out; by default one node with what the machine has.
         output_limit: bytes of output that are kept of each replica.
+
+    Raises:
+        ClusterUnavailable: the folder can't be made.
     """
 
     def __init__(
@@ -56,8 +59,9 @@ class LocalCluster:
         self._nodes = list(nodes) or [this_machine()]
         self._replicas = self.root / "replicas"
         self._ports = Ports(self.root / "groups")
-        for folder in (self.root, self._replicas, self._ports.root):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _Unavailable():
+            for folder in (self.root, self._replicas, self._ports.root):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def nodes(self) -> builtins.list[NodeInfo]:
         """Return the virtual nodes."""
@@ -86,6 +90,7 @@ class LocalCluster:
         """Return the folder itself: replicas are of this machine."""
         return str(folder)
 
+    @_Unavailable()
     def check(self, replicas: Sequence[ReplicaSpec]) -> None:
         """Look for what would keep these replicas from starting."""
         names = [spec.name for spec in replicas]
@@ -188,6 +193,8 @@ class LocalCluster:
 def _request_stop(record: records.Record, grace_seconds: float | None) -> None:
     grace = record.spec["grace_seconds"] if grace_seconds is None else max(0.0, grace_seconds)
     before, deadline = record.stop, time.time() + grace
-    if before is None or deadline < before["deadline"]:
-        write_json(str(record.folder / STOP), {"grace_seconds": grace, "deadline": deadline})
-    life.ask_to_stop(record)
+    try:
+        if before is None or deadline < before["deadline"]:
+            write_json(str(record.folder / STOP), {"grace_seconds": grace, "deadline": deadline})
+    finally:  # where the request can't be written, such as on a full disk, the signal alone stops it
+        life.ask_to_stop(record)

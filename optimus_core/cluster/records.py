@@ -97,8 +97,8 @@ def write(root: Path, spec: ReplicaSpec, group: Iterable[str], output_limit: int
     values.pop("env")
     created = {"uid": uid, "created_at": time.time(), "created_by": here(), _CHECKED: fingerprint(spec)}
     more = {"group": sorted(group), "environment": environment(spec, uid, folder), "output_limit": output_limit}
-    write_json(str(draft / SPEC), values | created | more)
     try:
+        write_json(str(draft / SPEC), values | created | more)
         os.rename(draft, folder)
     except OSError:
         shutil.rmtree(draft, ignore_errors=True)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import datetime, timedelta
 from typing import Any
 
+from optimus_core.checks import passable
 from optimus_core.cluster.base import Cluster
 from optimus_core.engine.context import Context
 from optimus_core.engine.launch import job_of
 from optimus_core.engine.result import result_of
 from optimus_core.engine.verdict import Verdict
-from optimus_core.store import ACTIVE, FINAL, GenerationRow, JobRow, Transaction
+from optimus_core.store import ACTIVE, CONFLICTS, FINAL, LIVE, GenerationRow, JobRow, Transaction
 
 Numbers = dict[str, Any]
+UNAVAILABLE = "cluster_unavailable"
+"""Reason of a job for which nothing can be done, since the cluster can't be asked or used now."""
 _UNRETRIED = ("refused",)
 """Failures that the next try can't mend: somebody has to change something."""
 
@@ -47,6 +51,27 @@ def note_waiting(ctx: Context, job: JobRow, reason: Numbers) -> None:
         row = tx.job(job.id)
         if row is not None:
             row.reason = reason
+
+
+def note_unavailable(ctx: Context, job_id: int, error: Exception) -> None:
+    """Keep why nothing can be done for a job now, for those who wonder why nothing happens."""
+    reason = {"code": UNAVAILABLE, "numbers": {"message": passable(str(error))[:500]}}
+    with contextlib.suppress(*CONFLICTS), ctx.store.transaction() as tx:
+        known = tx.peek_job(job_id)
+        row = tx.job(job_id) if known is not None and known.state in LIVE and known.reason != reason else None
+        if row is not None:
+            row.reason = reason
+
+
+def note_available(ctx: Context, job: JobRow) -> None:
+    """Put the reason of its size in the place of that, now that something can be done."""
+    if (job.reason or {}).get("code") != UNAVAILABLE:
+        return
+    with contextlib.suppress(*CONFLICTS), ctx.store.transaction() as tx:
+        row = tx.job(job.id)
+        if row is not None and row.reason == job.reason:
+            wanted = tx.generation(row.id, row.wanted)
+            row.reason = wanted.reason if wanted is not None else None
 
 
 def note_held(ctx: Context, job: JobRow, generation: GenerationRow, gate: str) -> None:

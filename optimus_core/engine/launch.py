@@ -16,6 +16,7 @@ from optimus_core.cluster.eligibility import Needs
 from optimus_core.cluster.kubernetes.requests import pod_requests
 from optimus_core.cluster.merge import merged
 from optimus_core.engine.context import Context
+from optimus_core.errors import ClusterUnavailable
 from optimus_core.frameworks import Group, Member, environment, roles
 from optimus_core.job import TrainingJob
 from optimus_core.names import group_name, replica_name
@@ -191,12 +192,22 @@ def checkpoint_name(row: JobRow, lineage: int) -> str:
 
 
 def runtime_folder(ctx: Context) -> Path:
-    """Return a folder that holds ``optimus_train`` and nothing else, to stand first on a replica's path."""
+    """Return a folder that holds ``optimus_train`` and nothing else, to stand first on a replica's path.
+
+    Raises:
+        ClusterUnavailable: it can't be made now.
+    """
     folder = Path(ctx.settings.home) / "runtime" / __version__
     target = folder / "optimus_train"
-    if not target.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        _copy_whole(Path(next(iter(optimus_train.__path__))), target)
+    try:
+        if not target.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            _copy_whole(Path(next(iter(optimus_train.__path__))), target)
+    except (OSError, shutil.Error) as error:
+        raise ClusterUnavailable(
+            f"The library of replicas can't be copied to {folder}: {getattr(error, 'strerror', None) or error}. "
+            "Make room there, or set OPTIMUS_HOME to a place that can be written."
+        ) from error
     return folder
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from optimus_core.checks import passable
 from optimus_core.cluster.base import HELD, Cluster, Phase, Replica
 from optimus_core.engine import collect, endings
 from optimus_core.engine.context import Context
@@ -72,8 +73,11 @@ def reconcile(ctx: Context, job_id: int) -> Step:
         if isinstance(view, Step):
             return view
         _collect(view)
-        return _act(view)
-    except ClusterUnavailable:
+        step = _act(view)
+        endings.note_available(ctx, view.job)
+        return step
+    except ClusterUnavailable as error:
+        endings.note_unavailable(ctx, job_id, error)
         return Step("unknown", max(poll, 5.0))
     except CONFLICTS:
         return Step("overtaken", poll)
@@ -205,10 +209,7 @@ def _await_start(view: View, generation: GenerationRow, present: Sequence[Replic
     if waiting is not None and waiting.reason == HELD:
         endings.note_held(view.ctx, view.job, generation, waiting.message or "")
         return Step("held", view.ctx.settings.poll_seconds)
-    with view.ctx.store.transaction() as tx:
-        since = endings.held_until(generation) or generation.starting_at
-        late = since is not None and tx.now - since > timedelta(seconds=job_of(view.job).start_timeout)
-    if late:
+    if _is_late(view, generation):
         running = sum(r.phase is Phase.RUNNING for r in present)
         numbers: dict[str, str | int] = {"running": running, "expected": len(present)}
         if waiting is not None:
@@ -216,6 +217,13 @@ def _await_start(view: View, generation: GenerationRow, present: Sequence[Replic
         endings.fail_as(view.ctx, view.job, generation, "start_timeout", numbers)
         return Step("start timeout", 0.0)
     return Step("starting", min(view.ctx.settings.poll_seconds, 1.0))
+
+
+def _is_late(view: View, generation: GenerationRow) -> bool:
+    """Say whether a generation that was to start has had all the time that it has for that."""
+    since = endings.held_until(generation) or generation.starting_at
+    with view.ctx.store.transaction() as tx:
+        return since is not None and tx.now - since > timedelta(seconds=job_of(view.job).start_timeout)
 
 
 def _start(view: View, generation: GenerationRow) -> Step:
@@ -234,11 +242,14 @@ def _start(view: View, generation: GenerationRow) -> Step:
 
 
 def _create(view: View, generation: GenerationRow) -> Step:
-    specs = replica_specs(view.ctx, view.job, generation, view.cluster)
     try:
+        specs = replica_specs(view.ctx, view.job, generation, view.cluster)
         view.cluster.create(specs[0].job + f"-g{generation.number}", specs)
-    except ClusterUnavailable:
-        raise
+    except ClusterUnavailable as error:
+        if not _is_late(view, generation):
+            raise
+        endings.fail_as(view.ctx, view.job, generation, "start_timeout", {"message": passable(str(error))[:500]})
+        return Step("start timeout", 0.0)
     except ClusterRefusesNow as error:
         endings.roll_back(view.ctx, view.job, generation, "refused_for_now", {"message": str(error)})
         return Step("rolled back", 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -25,9 +26,14 @@ def read_json(path: str) -> dict[str, Any] | None:
 def write_json(path: str, value: dict[str, Any]) -> None:
     """Replace a file's content at once: a reader sees the old or the new, never half of it."""
     temporary = f"{path}.{os.getpid()}.{time.monotonic_ns()}"
-    with open(temporary, "w", encoding="utf-8", opener=_private) as file:
-        json.dump(value, file)
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "w", encoding="utf-8", opener=_private) as file:
+            json.dump(value, file)
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
 
 
 def _private(path: str, flags: int) -> int:

@@ -150,7 +150,8 @@ class Supervisor:
         if request is None and self.signalled and self.request is None:
             grace = self.spec["grace_seconds"]  # a stranger's signal, such as of a shutdown
             request = {"grace_seconds": grace, "deadline": time.time() + grace, "disrupted": True}
-            write_json(self._path(STOP), request)
+            with contextlib.suppress(OSError):  # such as of a full disk: the command is asked all the same
+                write_json(self._path(STOP), request)
             self.disrupted = True
         if request is None or request == self.request:
             return
