@@ -24,6 +24,8 @@ __all__ = [
 ]  # fmt: skip
 
 
+OWNER_LABEL = "optimus/job"
+"""Label of a replica that tells which row of which store asked for it."""
 HELD = "SchedulingGated"
 """Reason of a replica that somebody, such as Kueue, has not let in yet: it waits, and nothing is wrong with it."""
 
@@ -100,6 +102,8 @@ class Replica:
     ended_at: datetime | None = None
     namespace: str = ""
     """Empty where there are none."""
+    owner: str = ""
+    """What its label says of who asked for it; empty if nothing."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from optimus_core.cluster.base import Phase, Replica, ReplicaSpec, Role
+from optimus_core.cluster.base import OWNER_LABEL, Phase, Replica, ReplicaSpec, Role
 from optimus_core.cluster.shim.files import SPEC, STATUS, STOP, TERMINATION, read_json, write_json
 from optimus_core.cluster.shim.processes import here
 from optimus_core.resources import Resources
@@ -73,6 +73,7 @@ class Record:
             created_at=_moment(spec["created_at"]),
             started_at=_moment(status.get("started_at")),
             ended_at=_moment(status.get("ended_at")),
+            owner=spec["labels"].get(OWNER_LABEL, ""),
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import optimus_train
 from optimus_core import __version__
-from optimus_core.cluster.base import CheckpointPlace, Cluster, ReplicaSpec, Role
+from optimus_core.cluster.base import OWNER_LABEL, CheckpointPlace, Cluster, Replica, ReplicaSpec, Role
 from optimus_core.cluster.eligibility import Needs
 from optimus_core.cluster.kubernetes.requests import pod_requests
 from optimus_core.cluster.merge import merged
@@ -26,10 +26,6 @@ from optimus_core.store import GenerationRow, JobRow
 
 SCHEDULER_DEMAND = Resources.of(cpu="100m", memory="128Mi")
 """What MXNet's scheduler process gets; it only keeps addresses."""
-
-
-OWNER_LABEL = "optimus/job"
-"""Label of a replica that tells the job's row."""
 
 
 def job_of(row: JobRow) -> TrainingJob:
@@ -175,6 +171,11 @@ def trial_specs(job: TrainingJob, name: str, cluster: Cluster) -> list[ReplicaSp
 def owner_of(row: JobRow) -> str:
     """Return which row of which store asks: the replicas of a wiped store are strangers to the next one."""
     return f"{row.id}-{row.created_at:%Y%m%dT%H%M%S%f}"
+
+
+def is_stranger(replica: Replica, row: JobRow) -> bool:
+    """Say whether a replica of this job's name was asked for by another row: one that was deleted, or whose store was."""
+    return replica.owner not in ("", owner_of(row))
 
 
 def checkpoint_folder(ctx: Context, row: JobRow, place: CheckpointPlace) -> str:

@@ -16,14 +16,16 @@ from optimus_core.checks import passable
 from optimus_core.cluster.base import HELD, Cluster, Phase, Replica
 from optimus_core.engine import collect, endings
 from optimus_core.engine.context import Context
-from optimus_core.engine.launch import demand_by_node, job_of, replica_specs
+from optimus_core.engine.launch import demand_by_node, is_stranger, job_of, replica_specs
 from optimus_core.engine.ledger import granted, missing, observed, room_for
 from optimus_core.engine.verdict import ALIVE, Outcome, judge
-from optimus_core.errors import ClusterRefusesNow, ClusterUnavailable, OptimusError
+from optimus_core.errors import ClusterRefusesNow, ClusterUnavailable, NameTaken, OptimusError
 from optimus_core.frameworks import deciders, roles
 from optimus_core.store import ACTIVE, CONFLICTS, FINAL, GenerationRow, JobRow, is_unreachable
 
 _log = logging.getLogger(__name__)
+NAMESAKE = "waits_for_namesake"
+"""Reason of a job whose names are still in use, such as by replicas of a job that was deleted while it ran."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,17 @@ class View:
     job: JobRow
     generations: list[GenerationRow]
     replicas: list[Replica]
+    strangers: list[Replica]
+    """Replicas of the job's name that another row asked for: not looked at, and in the way of ours."""
 
     def alive(self, number: int | None = None) -> list[Replica]:
         """Return the replicas that may still do something, of one generation or of all."""
         return [r for r in self.replicas if r.phase in ALIVE and number in (None, r.generation)]
+
+    @property
+    def live_strangers(self) -> list[Replica]:
+        """The strangers that may still do something."""
+        return [r for r in self.strangers if r.phase in ALIVE]
 
     def of(self, number: int) -> list[Replica]:
         """Return the replicas of generation ``number``."""
@@ -115,7 +124,9 @@ def _look(ctx: Context, job_id: int) -> View | Step | None:
         generations = tx.generations(job_id)
     if _standing(job, generations) != before:
         return Step("overtaken", 0.0)
-    return View(ctx, cluster, job, generations, replicas)
+    strangers = [replica for replica in replicas if is_stranger(replica, job)]
+    own = [replica for replica in replicas if replica not in strangers]
+    return View(ctx, cluster, job, generations, own, strangers)
 
 
 def _standing(job: JobRow, generations: Sequence[GenerationRow]) -> tuple[object, ...]:
@@ -144,9 +155,10 @@ def _act(view: View) -> Step:
 
 
 def _stop_unwanted(view: View) -> None:
-    """Ask everything to stop that belongs to no started generation: drained, superseded, or come late."""
+    """Ask everything to stop that belongs to no started generation: drained, superseded, come late, or strange."""
     kept = {g.number for g in view.active("starting", "running")} if view.job.state != "stopping" else set()
-    unwanted = [r for r in view.alive() if r.generation not in kept and not r.terminating]
+    unwanted = [r for r in view.alive() if r.generation not in kept] + view.live_strangers
+    unwanted = [r for r in unwanted if not r.terminating]
     if unwanted:
         view.cluster.delete(unwanted)
 
@@ -201,6 +213,7 @@ def _await_start(view: View, generation: GenerationRow, present: Sequence[Replic
             row, job = tx.generation(view.job.id, generation.number), tx.job(view.job.id)
             if row is not None and job is not None and row.state == "starting":
                 row.state, row.running_at, row.cause = "running", tx.now, None
+                job.reason = row.reason  # whatever it was that it waited for
                 job.started_at = job.started_at or tx.now
                 tx.record(job, "running", row.number, servers=row.servers, workers=row.workers)
         view.cluster.forget(view.job.name, before=generation.number)
@@ -228,7 +241,7 @@ def _is_late(view: View, generation: GenerationRow) -> bool:
 
 def _start(view: View, generation: GenerationRow) -> Step:
     """Start the wanted generation: nothing older of the job is left."""
-    waits = _backing_off(view) or _without_room(view, generation)
+    waits = _backing_off(view) or _behind_strangers(view) or _without_room(view, generation)
     if waits is not None:
         return waits
     with view.ctx.store.transaction() as tx:
@@ -241,13 +254,27 @@ def _start(view: View, generation: GenerationRow) -> Step:
     return _create(view, generation)
 
 
+def _behind_strangers(view: View) -> Step | None:
+    """Return a waiting step while replicas of a job that had the same name have not ended."""
+    if not view.live_strangers:
+        return None
+    left = sorted(replica.name for replica in view.live_strangers)
+    endings.note_waiting(view.ctx, view.job, {"code": NAMESAKE, "numbers": {"replica": left[0]}})
+    return Step("waiting for a namesake", min(view.ctx.settings.poll_seconds, 1.0))
+
+
 def _create(view: View, generation: GenerationRow) -> Step:
     try:
+        if view.strangers and not view.live_strangers and not view.of(generation.number):
+            view.cluster.forget(view.job.name)  # what has ended of them still has the names
         specs = replica_specs(view.ctx, view.job, generation, view.cluster)
         view.cluster.create(specs[0].job + f"-g{generation.number}", specs)
-    except ClusterUnavailable as error:
+    except (ClusterUnavailable, NameTaken) as error:
         if not _is_late(view, generation):
-            raise
+            if isinstance(error, ClusterUnavailable):
+                raise
+            endings.note_waiting(view.ctx, view.job, {"code": NAMESAKE, "numbers": {"message": str(error)}})
+            return Step("waiting for a name", min(view.ctx.settings.poll_seconds, 1.0))
         endings.fail_as(view.ctx, view.job, generation, "start_timeout", {"message": passable(str(error))[:500]})
         return Step("start timeout", 0.0)
     except ClusterRefusesNow as error:

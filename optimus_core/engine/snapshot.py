@@ -14,7 +14,7 @@ from optimus_core.cluster.base import NodeInfo, Replica, Role
 from optimus_core.engine.columns import Columns
 from optimus_core.engine.context import Context
 from optimus_core.engine.estimate import estimate, work_kind
-from optimus_core.engine.launch import SCHEDULER_DEMAND, demand, job_of, needs_of
+from optimus_core.engine.launch import SCHEDULER_DEMAND, demand, is_stranger, job_of, needs_of
 from optimus_core.engine.ledger import observed
 from optimus_core.frameworks import roles
 from optimus_core.job import TrainingJob
@@ -140,7 +140,7 @@ def _draining(row: JobRow, generations: Sequence[GenerationRow], replicas: Seque
     """Return what still holds room for a job beside its present generation."""
     present = present_of(row, generations)
     number = present.number if present is not None and row.state != "stopping" else None
-    others = [r for r in replicas if r.job == row.name and r.generation != number]
+    others = [r for r in replicas if r.job == row.name and (r.generation != number or is_stranger(r, row))]
     seen = observed(others).get(row.name, {})
     return [Draining(job=row.name, node=node, resources=dict(held)) for node, held in sorted(seen.items())]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from optimus_core.cluster.base import Phase, Replica, Role
+from optimus_core.cluster.base import OWNER_LABEL, Phase, Replica, Role
 from optimus_core.cluster.kubernetes.requests import pod_requests
 from optimus_core.pod_rules import MAIN
 
@@ -81,6 +81,7 @@ def replica_of(pod: Pod, sight: Sight) -> Replica:
         started_at=found.started_at,
         ended_at=found.ended_at,
         namespace=metadata.get("namespace") or "",
+        owner=labels.get(OWNER_LABEL, ""),
     )
     return replica if replica.node else replace(replica, node=planned_node(spec))
 
