@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from optimus_core.cluster import shim
 from optimus_core.cluster.base import Phase, Replica
@@ -26,6 +27,10 @@ START_SECONDS = 10.0
 """A supervisor that is not up this long after it was begun never will be: it takes 0.1 s, seconds under load."""
 HEAL_SECONDS = 2.0
 """A record that nobody has started by then lost its creator: whoever lists it starts it."""
+OVERDUE_SECONDS = 15.0
+"""A supervisor that has not ended its replica this long after the deadline is stuck (it was stopped, or waits for a
+disk): whoever looks ends both. It takes up to 10 s itself to kill and to read the last output."""
+_DEATH_SECONDS = 1.0
 _STARTED, _COMPLAINTS = "started", "supervisor.log"
 _SHIM = str(Path(shim.__file__).parent / "__main__.py")
 
@@ -61,11 +66,24 @@ def observe(record: Record) -> Replica:
     if is_foreign(origin):
         return record.replica(status, Phase.UNKNOWN)
     if status is not None:
-        return record.replica(status) if is_alive(status) else _settle(record, "Lost", _LOST)
+        return _observe_overdue(record, status) if is_alive(status) else _settle(record, "Lost", _LOST)
     return _observe_unstarted(record)
 
 
 _LOST = "Its supervisor was killed, or the machine was started anew."
+_STUCK = "Its supervisor did not end it in time, so that both were killed."
+
+
+def _observe_overdue(record: Record, status: dict[str, Any]) -> Replica:
+    """Return a replica whose supervisor lives; end both if it has not done what it was asked to do long ago."""
+    stop = record.stop
+    if stop is None or time.time() < stop["deadline"] + OVERDUE_SECONDS:
+        return record.replica(status)
+    send_if(status["pid"], signal.SIGKILL, partial(is_alive, status))
+    end = time.monotonic() + _DEATH_SECONDS
+    while is_alive(status) and time.monotonic() < end:
+        time.sleep(0.005)
+    return _settle(record, "Lost", _STUCK)
 
 
 def _observe_unstarted(record: Record) -> Replica:

@@ -174,7 +174,7 @@ def owner_of(row: JobRow) -> str:
 
 
 def is_stranger(replica: Replica, row: JobRow) -> bool:
-    """Say whether a replica of this job's name was asked for by another row: one that was deleted, or whose store was."""
+    """Say whether a replica of this job's name was asked for by another row, deleted since or of a lost store."""
     return replica.owner not in ("", owner_of(row))
 
 

@@ -10,7 +10,9 @@ import time
 import psutil
 import pytest
 
+from optimus_core.cluster import life
 from optimus_core.cluster.base import Phase
+from optimus_core.cluster.shim.processes import stat_of
 from tests.cluster.helpers import kill, processes_of, python, spec, supervisor_of, until
 
 SLEEP = ("sleep", "600")
@@ -121,6 +123,45 @@ while True: time.sleep(1)
     driver.cluster.delete([replica], grace_seconds=0.2)
     assert driver.ended().exit_code == 137
     assert driver.text().count(b"term") == 1
+
+
+@pytest.mark.parametrize(
+    "stuck",
+    [
+        pytest.param(("supervisor",), id="the supervisor"),
+        pytest.param(("command",), id="the command"),
+        pytest.param(("supervisor", "command"), id="both"),
+    ],
+)
+@pytest.mark.parametrize("when", ["before it is asked", "after it was asked"])
+def test_a_replica_that_is_stuck_ends_soon_after_its_grace_all_the_same(driver, monkeypatch, stuck, when):
+    monkeypatch.setattr(life, "OVERDUE_SECONDS", 0.5)
+    family = f"import subprocess; subprocess.Popen(['setsid', 'sleep', '600']); {DEAF}"
+    replica = driver.start(python(family, grace=0.5))
+    driver.printed(b"deaf")
+    pids = {"supervisor": [supervisor_of(driver, replica)], "command": [p.pid for p in processes_of(replica.uid)]}
+    if when == "after it was asked":
+        driver.cluster.delete([replica])
+    for pid in [pid for name in stuck for pid in pids[name]]:
+        os.kill(pid, signal.SIGSTOP)
+    begun = time.monotonic()
+    driver.cluster.delete([replica])
+    assert driver.one().phase is Phase.RUNNING
+    ended = driver.ended()
+    assert time.monotonic() - begun < 5
+    assert ended.terminating
+    assert processes_of(replica.uid) == []
+    until(lambda: (stat := stat_of(pids["supervisor"][0])) is None or stat[0] == "Z")
+    assert (ended.reason, ended.exit_code) == (("Lost", None) if "supervisor" in stuck else ("Error", 137))
+
+
+def test_a_stuck_supervisor_that_nobody_asked_to_stop_is_left_alone(driver, monkeypatch):
+    monkeypatch.setattr(life, "OVERDUE_SECONDS", 0.0)
+    replica = driver.start(spec(*SLEEP))
+    os.kill(supervisor_of(driver, replica), signal.SIGSTOP)
+    assert driver.one().phase is Phase.RUNNING
+    os.kill(supervisor_of(driver, replica), signal.SIGCONT)
+    assert len(processes_of(replica.uid)) == 1
 
 
 def test_without_grace_there_is_only_the_kill(driver):
