@@ -6,14 +6,18 @@ Rank 0 tells the loss; of the others only the end of their output is kept, read 
 from __future__ import annotations
 
 import logging
+import os
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 
-from optimus_core.cluster.base import Cluster, Output, Replica, Role
+from optimus_core.cluster.base import CheckpointPlace, Cluster, Output, Replica, Role
 from optimus_core.engine.context import Context
-from optimus_core.engine.launch import job_of
+from optimus_core.engine.launch import checkpoint_folder, job_of
 from optimus_core.engine.reader import Reader, Reading
 from optimus_core.engine.stopping import is_met
+from optimus_core.errors import SpecificationError
 from optimus_core.job import TrainingJob
 from optimus_core.store import (
     CONFLICTS,
@@ -25,7 +29,7 @@ from optimus_core.store import (
     Transaction,
     is_unreachable,
 )
-from optimus_core.telemetry import BoundedSeries, EventKind, Point
+from optimus_core.telemetry import BoundedSeries, Event, EventKind, Point
 from optimus_core.telemetry.grammar import is_loss
 from optimus_core.telemetry.text import storable
 
@@ -37,6 +41,8 @@ SAMPLES_THAT_ARE_NEWS = (1, 3)
 """Numbers of speed samples of a generation at which its job's speed is known so much better that it may matter."""
 _MOST_READS = 64
 """Reads of one step, each of up to a mebibyte; the rest waits for the next step."""
+_STEP_FOLDER = re.compile(r"step-([0-9]{12,18})")
+"""How ``optimus_train`` names the folder of a checkpoint."""
 _MOST_TOLD = 5
 """Pieces of a replica's output that can't be taken in and are told of in the history; the log has all."""
 
@@ -68,7 +74,7 @@ def _read_once(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster, le
                 return False
             _keep(ctx, tx, owner, row, output)
             if leads:
-                _learn(ctx, tx, owner, row, output)
+                _learn(ctx, tx, owner, row, output, cluster)
     except Exception as error:
         if isinstance(error, CONFLICTS) or is_unreachable(error):
             raise
@@ -112,7 +118,7 @@ def _keep(ctx: Context, tx: Transaction, owner: JobRow, row: OutputRow, output: 
         tx.record(owner, "output_missed", row.generation, replica=row.replica)
 
 
-def _learn(ctx: Context, tx: Transaction, owner: JobRow, row: OutputRow, output: Output) -> None:
+def _learn(ctx: Context, tx: Transaction, owner: JobRow, row: OutputRow, output: Output, cluster: Cluster) -> None:
     generation = tx.generation(owner.id, row.generation)
     if generation is None or generation.attempt != owner.attempt:
         return  # what an old attempt prints counts no more
@@ -120,6 +126,7 @@ def _learn(ctx: Context, tx: Transaction, owner: JobRow, row: OutputRow, output:
     reader = Reader(spec.metrics, steps_per_epoch(spec), ctx.settings.speed_window_seconds, row.reader)
     reading = reader.read(output.lines)
     row.reader, row.unread = reader.state(), reader.unread
+    _refuse_checkpoints(ctx, tx, owner, generation, reading, cluster)
     _keep_progress(tx, owner, generation, reading, spec)
     _keep_series(ctx, tx, owner, reading)
     _keep_events(tx, owner, generation, reading)
@@ -224,6 +231,48 @@ def _keep_events(tx: Transaction, owner: JobRow, generation: GenerationRow, read
             owner.total_steps = event.total
         elif event.kind is EventKind.DIVERGED:
             tx.record(owner, "diverged", generation.number, step=event.step, message=event.message[:200])
+
+
+def _refuse_checkpoints(
+    ctx: Context, tx: Transaction, owner: JobRow, generation: GenerationRow, reading: Reading, cluster: Cluster
+) -> None:
+    """Drop checkpoints that are none of this job's: a script may print anything, and a checkpoint proves success."""
+    told = [event for event in reading.events if event.kind is EventKind.CHECKPOINT]
+    if not told:
+        return
+    place = _checkpoint_place(owner, cluster)
+    folder = checkpoint_folder(ctx, owner, place) if place is not None else None
+    here = place is not None and place.root is None
+    refused = [event for event in told if folder is None or not is_checkpoint(event, folder, here=here)]
+    reading.events = [event for event in reading.events if event not in refused]
+    reading.steps += [event.step for event in told if event not in refused and event.step is not None]
+    news = "checkpoint_refused"
+    if refused and not any((e.kind, e.generation) == (news, generation.number) for e in tx.events(owner.id, 200)):
+        tx.record(owner, news, generation.number, step=refused[0].step, path=refused[0].message[:500], folder=folder)
+
+
+def _checkpoint_place(owner: JobRow, cluster: Cluster) -> CheckpointPlace | None:
+    spec = job_of(owner)
+    try:
+        return cluster.checkpoint_place(spec.checkpoints, spec.resumable)
+    except SpecificationError:
+        return None
+
+
+def is_checkpoint(event: Event, folder: str, *, here: bool) -> bool:
+    """Say whether what a script calls a checkpoint can be one of its job's.
+
+    Args:
+        event: what it said.
+        folder: where the job's checkpoints lie.
+        here: it is a folder of this machine: what is told of must be there. One that made way for newer ones is not.
+    """
+    path, named = PurePosixPath(event.message), _STEP_FOLDER.fullmatch(PurePosixPath(event.message).name)
+    if event.step is None or ".." in path.parts or PurePosixPath(folder) not in path.parents:
+        return False
+    if named is not None and int(named[1]) != event.step:
+        return False
+    return not (here and path.is_absolute()) or os.path.exists(path)
 
 
 def _confirm_checkpoint(tx: Transaction, owner: JobRow, generation: GenerationRow, step: int, path: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from optimus_core.cluster.base import OutputLine
-from optimus_core.telemetry import Event, Parser, Point, StepCounter
+from optimus_core.telemetry import Event, EventKind, Parser, Point, StepCounter
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class Reader:
                 if isinstance(record, Event):
                     if _can_be(record.step) and _can_be(record.total):
                         reading.events.append(record)
-                        self._pace(record.time, record.step, reading)
+                        if record.kind is not EventKind.CHECKPOINT:  # whether it is one is not known here
+                            self._pace(record.time, record.step, reading)
                 elif _can_be(step := self._counter.global_step(record)):
                     reading.points.append((step, record))
                     self._pace(record.time, step, reading)

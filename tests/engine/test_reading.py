@@ -11,9 +11,10 @@ from optimus_core.engine import collect
 from optimus_core.engine.context import clusters_from
 from optimus_core.engine.engine import Engine
 from optimus_core.engine.reader import Reader
+from optimus_core.job import Steps
 from optimus_core.store import migrate
 from optimus_core.store.database import open_database
-from optimus_core.telemetry import BoundedSeries
+from optimus_core.telemetry import BoundedSeries, Event, EventKind
 from tests.conftest import Driver
 
 
@@ -185,3 +186,68 @@ def test_whatever_number_a_line_has_only_what_can_be_is_read(line, steps_per_epo
         steps = reading.steps + [s for s, _ in reading.points] + [n for e in reading.events for n in (e.step, e.total)]
         assert all(0 <= step < 2**53 for step in steps if step is not None), (a, b)
         assert all(0 <= p.epoch < 1e18 for _, p in reading.points if p.epoch is not None), (a, b)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param('"step": 999999, "path": "/etc/passwd"', id="a file of somebody else"),
+        pytest.param('"step": 999999, "path": "{root}/../../other/l1/g000001/step-000000999999"', id="another job's"),
+        pytest.param('"step": 999999, "path": "{root}"', id="the folder itself"),
+        pytest.param('"step": 999999, "path": "{root}-2/g000001/step-000000999999"', id="a folder of a like name"),
+        pytest.param('"step": 999999, "path": "{root}/g000001/step-000000999999"', id="one that is not there"),
+        pytest.param('"step": 999999, "path": "{root}/g000001/step-000000000002"', id="one of another step"),
+        pytest.param('"path": "{root}/g000001/step-000000000002"', id="one without a step"),
+        pytest.param('"step": 999999', id="one without a path"),
+        pytest.param('"step": 999999, "path": ["{root}"]', id="a path that is none"),
+    ],
+)
+def test_only_a_checkpoint_of_the_job_itself_is_believed(driver, make_job, script, told):
+    code = f"""
+        import os, time, optimus_train
+        root = os.environ["OPTIMUS_CHECKPOINTS"]
+        for step in (1, 2):
+            optimus_train.report(step, 1 / step)
+        with optimus_train.checkpoint(2) as folder:
+            (folder / "model").write_text("2")
+        for _ in range(2):
+            print('{{"optimus": "checkpoint", ' + {told!r}.replace("{{root}}", root) + "}}", flush=True)
+            time.sleep(0.3)
+        optimus_train.report(3, 0.1)
+    """
+    made = driver.submit(make_job(command=script(code, "false.py")))
+    report = driver.to_end(made.job_id)
+    assert (report.state, report.step, report.checkpoint_step) == ("succeeded", 3, 2)
+    assert report.result["checkpoint"].endswith("/g000001/step-000000000002")
+    (refused,) = driver.events(made.job_id, "checkpoint_refused")
+    assert refused["cause"]["folder"] in report.result["checkpoint"]
+
+
+def test_a_false_checkpoint_confirms_no_stop_criterion(driver, make_job, script):
+    code = """
+        import time, optimus_train
+        for step in range(1, 100_000):
+            optimus_train.report(step, 1.0)
+            print('{"optimus": "checkpoint", "step": %d, "path": "/etc/passwd"}' % step, flush=True)
+            time.sleep(0.05)
+            if optimus_train.stop_requested():
+                break
+    """
+    made = driver.submit(make_job(command=script(code, "false.py"), stop=Steps(5), retries=0))
+    report = driver.to_end(made.job_id)
+    assert (report.state, report.reason_code) == ("failed", "no_checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "believed"),
+    [
+        pytest.param("s3://bucket/ck/job/l1", "s3://bucket/ck/job/l1/g000001/step-000000000005", True, id="a URL"),
+        pytest.param("s3://bucket/ck/job/l1", "s3:/bucket/ck/job/l1/g000001/step-000000000005", True, id="as a path"),
+        pytest.param("s3://bucket/ck/job/l1", "s3://other/ck/job/l1/g000001/step-000000000005", False, id="another"),
+        pytest.param("/mnt/ck//job/l1", "/mnt/ck/job/l1/5.pt", True, id="a file of the script's own kind"),
+        pytest.param("/mnt/ck/job/l1", "job/l1/5.pt", False, id="relative"),
+    ],
+)
+def test_a_checkpoint_elsewhere_is_judged_by_its_place(root, path, believed):
+    event = Event(1, EventKind.CHECKPOINT, path, 5)
+    assert collect.is_checkpoint(event, root, here=False) is believed
