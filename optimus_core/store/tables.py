@@ -72,7 +72,7 @@ class JobRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(String(1200), unique=True)
     name: Mapped[str] = mapped_column(String(63), unique=True)
-    title: Mapped[str] = mapped_column(String(300))
+    title: Mapped[str] = mapped_column(String(600))
     cluster: Mapped[str] = mapped_column(String(128), index=True)
     deployment: Mapped[str] = mapped_column(String(128))
     dag_id: Mapped[str | None] = mapped_column(String(250))
@@ -80,7 +80,7 @@ class JobRow(Base):
     task_id: Mapped[str | None] = mapped_column(String(250))
     map_index: Mapped[int | None]
     pool: Mapped[str] = mapped_column(String(128), default="default")
-    workload: Mapped[str] = mapped_column(String(600), index=True)
+    workload: Mapped[str] = mapped_column(String(700), index=True)
     state: Mapped[str] = mapped_column(String(16), index=True)
     attempt: Mapped[int] = mapped_column(default=1)
     lineage: Mapped[int] = mapped_column(default=1)
@@ -177,7 +177,7 @@ class SpeedRow(Base):
     __tablename__ = "optimus_speeds"
     id: Mapped[int] = mapped_column(primary_key=True)
     job_id: Mapped[int] = mapped_column(ForeignKey("optimus_jobs.id", ondelete="CASCADE"), index=True)
-    workload: Mapped[str] = mapped_column(String(600))
+    workload: Mapped[str] = mapped_column(String(700))
     specification_hash: Mapped[str] = mapped_column(String(64))
     generation: Mapped[int]
     servers: Mapped[int]
@@ -210,7 +210,7 @@ class WorkloadRow(Base):
     """What earlier runs of the same task taught."""
 
     __tablename__ = "optimus_workloads"
-    name: Mapped[str] = mapped_column(String(600), primary_key=True)
+    name: Mapped[str] = mapped_column(String(700), primary_key=True)
     curve: Mapped[dict[str, Any] | None]
     total_steps: Mapped[float | None]
     restart_seconds: Mapped[float | None]

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm.exc import StaleDataError
 
+from optimus_core.engine.identity import Identity
 from optimus_core.errors import StoreError
 from optimus_core.store import EventRow, OutputRow, RoundRow, SeriesRow, SpeedRow, Store, is_unreachable, migrate
 from optimus_core.store.database import open_database
@@ -268,3 +269,19 @@ def test_what_has_gone_from_the_database_is_its_own_fault(store, harm):
     with pytest.raises(Exception) as caught, store.transaction() as tx:
         tx.jobs()
     assert is_unreachable(caught.value)
+
+
+def test_the_longest_names_that_a_job_can_have_are_kept_whole(store, add_job):
+    names = {name: letter * 250 for name, letter in (("dag_id", "d"), ("run_id", '"'), ("task_id", "t"))}
+    identity = Identity.of_task("e" * 128, map_index=1023, **names)
+    with store.transaction() as tx:
+        job = add_job(tx, identity.label, key=identity.key, title=identity.title, workload=identity.workload, **names)
+        tx.workload(identity.workload)
+        tx.add_speed(
+            SpeedRow(job_id=job.id, workload=identity.workload, specification_hash="h", generation=1, servers=0,
+                     workers=1, steps=1, seconds=1.0, time=tx.now)
+        )  # fmt: skip
+    with store.transaction() as tx:
+        found = tx.job_by_key(identity.key)
+        assert (found.title, found.workload) == (identity.title, identity.workload)
+        assert len(tx.speeds(identity.workload, "h")) == 1
