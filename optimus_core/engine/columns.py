@@ -5,6 +5,7 @@ So the planner needs no second notion of what fits; the same holds for how many 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from optimus_core.cluster.base import NodeInfo, Role
@@ -23,6 +24,8 @@ class Columns:
         self._nodes = nodes
         self._counts_pods = any(PODS in node.allocatable for node in nodes)
         self._accepting: dict[str, frozenset[str]] = {}
+        self._seen: dict[str, frozenset[str]] = {}
+        """Needs -> the nodes that they accept: most jobs need the same."""
 
     def ask(self, view: JobView, needs: Mapping[Role, Needs]) -> JobView:
         """Return the job with what its replicas ask for beside their resources."""
@@ -36,7 +39,7 @@ class Columns:
 
     def _extra(self, needs: Needs) -> Amounts:
         extra = {PODS: 1} if self._counts_pods else {}
-        accepting = frozenset(node.name for node in self._nodes if needs.accept(node))
+        accepting = self._nodes_for(needs)
         if len(accepting) == len(self._nodes):
             return extra
         name = f"node for {needs.describe() or 'replicas without tolerations'}"
@@ -44,6 +47,12 @@ class Columns:
             name += f" ({len(self._accepting)})"
             self._accepting[name] = accepting
         return extra | {name: 1}
+
+    def _nodes_for(self, needs: Needs) -> frozenset[str]:
+        key = json.dumps([needs.selector, needs.tolerations, needs.affinity], sort_keys=True)
+        if key not in self._seen:
+            self._seen[key] = frozenset(node.name for node in self._nodes if needs.accept(node))
+        return self._seen[key]
 
     def offer(self, nodes: Iterable[Node]) -> list[Node]:
         """Return the nodes with what they offer to what was asked for."""

@@ -28,7 +28,7 @@ from optimus_core.scheduling.types import (
     Size,
     Snapshot,
 )
-from optimus_core.store import ACTIVE, CONFLICTS, GenerationRow, JobRow, Transaction, is_unreachable
+from optimus_core.store import ACTIVE, GenerationRow, JobRow, Transaction, is_of_the_store
 from optimus_core.telemetry.text import storable
 
 _log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def _view_or_reason(
             json.dumps(row.estimate, allow_nan=False)  # no database keeps what is not finite
             return view
     except Exception as error:
-        if isinstance(error, CONFLICTS) or is_unreachable(error):
+        if is_of_the_store(error):
             raise
         _log.exception("job %s can't be planned", row.name)
         row.reason = {"code": UNPLANNABLE, "numbers": {"error": storable(f"{type(error).__name__}: {error}")[:500]}}
@@ -93,6 +93,8 @@ def _view_or_reason(
 
 def _without_room_of(jobs: Collection[str], nodes: Sequence[NodeInfo], replicas: Sequence[Replica]) -> list[NodeInfo]:
     """Return the nodes as if the replicas of jobs that the plan does not see were those of others."""
+    if not jobs:
+        return list(nodes)
     seen = observed(replica for replica in replicas if replica.job in jobs)
     return [
         replace(node, others=sum((held.get(node.name, Resources()) for held in seen.values()), node.others))
