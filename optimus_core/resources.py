@@ -172,6 +172,11 @@ class Resources(Mapping[str, int]):
         return ", ".join(f"{text} {name}" for name, text in self.to_quantities().items()) or "nothing"
 
 
+def largest(one: Resources, other: Resources) -> Resources:
+    """Return the larger amount of each resource."""
+    return Resources({name: max(one[name], other[name]) for name in {*one, *other}})
+
+
 def total(vectors: Iterable[Resources]) -> Resources:
     """Return the sum of ``vectors``."""
     amounts: dict[str, int] = {}

@@ -20,14 +20,13 @@ from optimus_core.engine.stopping import is_met
 from optimus_core.errors import SpecificationError
 from optimus_core.job import TrainingJob
 from optimus_core.store import (
-    CONFLICTS,
     GenerationRow,
     JobRow,
     OutputRow,
     SeriesRow,
     SpeedRow,
     Transaction,
-    is_unreachable,
+    is_of_the_store,
 )
 from optimus_core.telemetry import BoundedSeries, Event, EventKind, Point
 from optimus_core.telemetry.grammar import is_loss
@@ -76,7 +75,7 @@ def _read_once(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster, le
             if leads:
                 _learn(ctx, tx, owner, row, output, cluster)
     except Exception as error:
-        if isinstance(error, CONFLICTS) or is_unreachable(error):
+        if is_of_the_store(error):
             raise
         _pass_over(ctx, job, replica, cursor, output, error)
     return bool(output.lines) and not output.ended

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -57,11 +58,11 @@ def _asked(job: TrainingJob, role: Role, memory_factor: float) -> Resources:
 
 def demand_by_node(row: JobRow, generation: GenerationRow) -> dict[str, Resources]:
     """Return what a generation asks for of each node."""
-    job, by_node = job_of(row), {}
+    job = job_of(row)
     placed = place_members(job, generation)
-    for node in sorted({node for *_, node in placed}):
-        by_node[node] = total(demand(job, role, row.memory_factor) for role, _, at in placed if at == node)
-    return by_node
+    each = {role: demand(job, role, row.memory_factor) for role in {role for role, *_ in placed}}
+    nodes = sorted({node for *_, node in placed})
+    return {node: total(each[role] for role, _, at in placed if at == node) for node in nodes}
 
 
 def place_members(job: TrainingJob, generation: GenerationRow) -> list[tuple[Role, int, str]]:
@@ -105,26 +106,9 @@ def replica_specs(ctx: Context, row: JobRow, generation: GenerationRow, cluster:
         env = dict(job.env) | environment(job.framework, shared, member)
         env["PYTHONPATH"] = ":".join(filter(None, [library, job.env.get("PYTHONPATH", "")]))
         env.setdefault("PYTHONUNBUFFERED", "1")
-        specs.append(
-            ReplicaSpec(
-                name=replica_name(row.name, role, index, generation.number),
-                job=row.name,
-                generation=generation.number,
-                role=role,
-                index=index,
-                node=node,
-                resources=_asked(job, role, row.memory_factor),
-                command=tuple(job.command),
-                env=env,
-                grace_seconds=job.grace_seconds,
-                image=job.image,
-                labels={OWNER_LABEL: owner_of(row)},
-                working_dir=job.working_dir,
-                namespace=job.namespace,
-                claim=place.claim,
-                pod=pod_template(job, role),
-            )
-        )
+        trial = _trial(job, row.name, role, index, generation.number, place)
+        resources, labels = _asked(job, role, row.memory_factor), {OWNER_LABEL: owner_of(row)}
+        specs.append(replace(trial, node=node, env=env, resources=resources, labels=labels))
     return specs
 
 
@@ -146,26 +130,28 @@ def trial_specs(job: TrainingJob, name: str, cluster: Cluster) -> list[ReplicaSp
     place = cluster.checkpoint_place(job.checkpoints, job.resumable)
     each = [(Role.WORKER, job.workers)] + ([(Role.SERVER, job.servers)] if job.servers is not None else [])
     kinds = [(role, index) for role, replicas in each for index in range(min(2, replicas.max))]
-    return [
-        ReplicaSpec(
-            name=replica_name(name, role, index, 0),
-            job=name,
-            generation=0,
-            role=role,
-            index=index,
-            node="",
-            resources=_asked(job, role, 1.0),
-            command=tuple(job.command),
-            env=dict(job.env),
-            grace_seconds=job.grace_seconds,
-            image=job.image,
-            working_dir=job.working_dir,
-            namespace=job.namespace,
-            claim=place.claim,
-            pod=pod_template(job, role),
-        )
-        for role, index in kinds
-    ]
+    return [_trial(job, name, role, index, 0, place) for role, index in kinds]
+
+
+def _trial(job: TrainingJob, name: str, role: Role, index: int, generation: int, place: CheckpointPlace) -> ReplicaSpec:
+    """Return what of a replica its job alone says: it is on no node, and knows nobody else."""
+    return ReplicaSpec(
+        name=replica_name(name, role, index, generation),
+        job=name,
+        generation=generation,
+        role=role,
+        index=index,
+        node="",
+        resources=_asked(job, role, 1.0),
+        command=tuple(job.command),
+        env=dict(job.env),
+        grace_seconds=job.grace_seconds,
+        image=job.image,
+        working_dir=job.working_dir,
+        namespace=job.namespace,
+        claim=place.claim,
+        pod=pod_template(job, role),
+    )
 
 
 def owner_of(row: JobRow) -> str:

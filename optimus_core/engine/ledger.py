@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from optimus_core.cluster.base import NodeInfo, Replica
 from optimus_core.engine.launch import demand_by_node
 from optimus_core.engine.verdict import ALIVE
-from optimus_core.resources import Resources
+from optimus_core.resources import Resources, largest
 from optimus_core.store import ACTIVE, GenerationRow, JobRow
 
 _log = logging.getLogger(__name__)
@@ -44,11 +44,6 @@ def _demand(row: JobRow, generation: GenerationRow) -> ByNode:
     except (ValueError, TypeError, LookupError, ArithmeticError):
         _log.exception("what job %s asks for can't be understood", row.name)
         return {}
-
-
-def largest(one: Resources, other: Resources) -> Resources:
-    """Return the larger amount of each resource."""
-    return Resources({name: max(one[name], other[name]) for name in {*one, *other}})
 
 
 def room_for(job: str, nodes: Iterable[NodeInfo], seen: Mapping[str, ByNode], given: Mapping[str, ByNode]) -> ByNode:

@@ -21,7 +21,7 @@ from optimus_core.engine.ledger import granted, missing, observed, room_for
 from optimus_core.engine.verdict import ALIVE, Outcome, judge
 from optimus_core.errors import ClusterRefusesNow, ClusterUnavailable, NameTaken, OptimusError
 from optimus_core.frameworks import deciders, roles
-from optimus_core.store import ACTIVE, CONFLICTS, FINAL, GenerationRow, JobRow, is_unreachable
+from optimus_core.store import ACTIVE, CONFLICTS, FINAL, GenerationRow, JobRow, is_of_the_store
 
 _log = logging.getLogger(__name__)
 NAMESAKE = "waits_for_namesake"
@@ -96,10 +96,10 @@ def _collect(view: View) -> None:
     """Read outputs; whatever a script prints, its job can still be judged and stopped."""
     try:
         collect.collect(view.ctx, view.job, view.replicas, view.cluster)
-    except (ClusterUnavailable, *CONFLICTS):
+    except ClusterUnavailable:
         raise
     except Exception as error:
-        if is_unreachable(error):
+        if is_of_the_store(error):
             raise
         _log.exception("the output of job %s can't be taken in", view.job.name)
 
@@ -124,8 +124,8 @@ def _look(ctx: Context, job_id: int) -> View | Step | None:
         generations = tx.generations(job_id)
     if _standing(job, generations) != before:
         return Step("overtaken", 0.0)
+    own = [replica for replica in replicas if not is_stranger(replica, job)]
     strangers = [replica for replica in replicas if is_stranger(replica, job)]
-    own = [replica for replica in replicas if replica not in strangers]
     return View(ctx, cluster, job, generations, own, strangers)
 
 
@@ -295,12 +295,9 @@ def _resize(view: View, present: GenerationRow, wanted: GenerationRow) -> Step:
         view.cluster.check(replica_specs(view.ctx, view.job, wanted, view.cluster))
     except ClusterUnavailable:
         raise
-    except ClusterRefusesNow as error:
-        cause = {"code": "refused_for_now", "numbers": {"message": str(error)}}
-        endings.supersede(view.ctx, view.job, wanted, cause)
-        return Step("running", view.ctx.settings.poll_seconds)
     except OptimusError as error:
-        endings.supersede(view.ctx, view.job, wanted, {"code": "refused", "numbers": {"message": str(error)}})
+        code = "refused_for_now" if isinstance(error, ClusterRefusesNow) else "refused"
+        endings.supersede(view.ctx, view.job, wanted, {"code": code, "numbers": {"message": str(error)}})
         return Step("running", view.ctx.settings.poll_seconds)
     endings.drain(view.ctx, view.job, present, "resize", to=wanted.number)
     return Step("resizing", 0.0)

@@ -1,6 +1,6 @@
 """The store: tables, migrations and queries. The only place that knows SQL."""
 
-from optimus_core.store.store import CONFLICTS, Store, is_unreachable
+from optimus_core.store.store import CONFLICTS, Store, is_of_the_store, is_unreachable
 from optimus_core.store.tables import (
     ActionRow,
     ClusterRow,
@@ -34,5 +34,6 @@ __all__ = [
     "Store",
     "Transaction",
     "WorkloadRow",
+    "is_of_the_store",
     "is_unreachable",
 ]

@@ -85,3 +85,8 @@ def is_unreachable(error: Exception) -> bool:
     if not isinstance(error, DBAPIError) or getattr(error.orig, "sqlstate", None) in _NOT_AS_IT_WAS:
         return isinstance(error, DBAPIError)
     return not isinstance(error, IntegrityError | DataError | ProgrammingError | NotSupportedError)
+
+
+def is_of_the_store(error: Exception) -> bool:
+    """Say whether ``error`` tells of the store and not of what was done with it: it must be raised on."""
+    return isinstance(error, CONFLICTS) or is_unreachable(error)

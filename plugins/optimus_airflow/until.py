@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from enum import Enum
 from functools import cached_property
@@ -25,7 +26,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True)
-class Until:
+class Until(ABC):
     """A condition on a job. A job that failed or was stopped never meets one."""
 
     kind: ClassVar[str] = ""
@@ -40,13 +41,13 @@ class Until:
             return Verdict.MET
         return Verdict.NEVER if report.final else Verdict.WAIT
 
+    @abstractmethod
     def is_met(self, report: JobReport) -> bool:
         """Say whether a job meets the condition now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def describe(self) -> str:
         """Return the condition in words that follow "the job"."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

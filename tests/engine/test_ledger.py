@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimus_core.cluster.base import NodeInfo, Phase, Replica, Role
-from optimus_core.engine.ledger import granted, largest, missing, observed, room_for
-from optimus_core.resources import Resources
+from optimus_core.engine.ledger import granted, missing, observed, room_for
+from optimus_core.resources import Resources, largest
 from optimus_core.store import GenerationRow, JobRow
 
 

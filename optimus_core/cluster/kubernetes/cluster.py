@@ -179,8 +179,6 @@ class KubernetesCluster:
             )
 
     def _check_quota(self, replicas: Sequence[ReplicaSpec]) -> None:
-        if not replicas:
-            return
         space, job = self._space(replicas[0]), replicas[0].job
         try:
             quotas = builtins.list(self._api.items(f"/api/v1/namespaces/{space}/resourcequotas"))

@@ -20,12 +20,13 @@ from optimus_core.resources import format_amount
 
 Json = dict[str, Any]
 MANAGED = {"app.kubernetes.io/managed-by": "optimus"}
-SELECTOR = "app.kubernetes.io/managed-by=optimus"
+SELECTOR = ",".join(f"{key}={value}" for key, value in MANAGED.items())
 LIBRARY = "/opt/optimus"
 """Where replicas find ``optimus_train``."""
 CHECKPOINTS = "/mnt/optimus-checkpoints"
 """Where replicas find the claim for checkpoints."""
 SCRATCH = "/tmp/optimus-checkpoints"
+"""Where replicas write that keep no checkpoints: inside the container, and lost with it."""
 _VOLUME, _CLAIM = "optimus-library", "optimus-checkpoints"
 _LONGEST_LABEL = 63
 

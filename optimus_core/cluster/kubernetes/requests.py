@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from optimus_core.resources import Resources, total
+from optimus_core.resources import Resources, largest, total
 
 _COUNTED_BY_NAME = ("cpu", "memory")
 
@@ -17,14 +17,14 @@ def pod_requests(spec: Mapping[str, Any]) -> Resources:
     with the sidecars before it; what is asked for the pod as a whole instead; and the overhead.
     Source: kubernetes.io, "Sidecar Containers", section "Resource sharing within containers"; KEP-2837.
     """
-    sidecars, largest = Resources(), Resources()
+    sidecars, peak = Resources(), Resources()
     for each in spec.get("initContainers") or ():
         if each.get("restartPolicy") == "Always":
             sidecars = sidecars + _asked(each)
         else:
-            largest = _largest(largest, sidecars + _asked(each))
+            peak = largest(peak, sidecars + _asked(each))
     running = sidecars + total(_asked(each) for each in spec.get("containers") or ())
-    whole = Resources({**_largest(running, largest), **_asked(spec)})
+    whole = Resources({**largest(running, peak), **_asked(spec)})
     return whole + amounts(spec.get("overhead") or {})
 
 
@@ -43,12 +43,3 @@ def _asked(part: Mapping[str, Any]) -> Resources:
     """Return what a container, or a pod as a whole, asks for: its limits where it says nothing else."""
     resources = part.get("resources") or {}
     return amounts(dict(resources.get("limits") or {}) | dict(resources.get("requests") or {}))
-
-
-def _largest(one: Resources, other: Resources) -> Resources:
-    return Resources({name: max(one[name], other[name]) for name in {*one, *other}})
-
-
-def sum_of(specs: Iterable[Mapping[str, Any]]) -> Resources:
-    """Return what several pods ask for together."""
-    return total(pod_requests(spec) for spec in specs)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimus_core.cluster.kubernetes.requests import amounts, pod_requests, sum_of
-from optimus_core.resources import Resources
+from optimus_core.cluster.kubernetes.requests import amounts, pod_requests
+from optimus_core.resources import Resources, total
 
 GPU = "nvidia.com/gpu"
 
@@ -107,4 +107,4 @@ def test_it_is_what_kubernetes_counts(spec):
 
 
 def test_several_pods_ask_for_their_sum():
-    assert sum_of([ONE, ONE, {}]) == Resources({"cpu": 2000})
+    assert total(map(pod_requests, [ONE, ONE, {}])) == Resources({"cpu": 2000})

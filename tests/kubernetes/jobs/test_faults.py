@@ -58,23 +58,13 @@ def test_a_stop_that_is_asked_for_while_the_control_plane_is_away_is_done_afterw
     until(lambda: pods() == [], 60)
 
 
-def test_a_container_runtime_that_dies_and_comes_back_costs_no_restart(bed, driver, running):
-    bed.kill("containerd-a")
-    bed.kill("containerd-b")
-    step_for(driver, running, 3)
-    bed.start("containerd-a")
-    bed.start("containerd-b")
-    step = driver.report(running).step
-    driver.drive(running, to=lambda: driver.report(running).step > step + 20, seconds=90)
-    assert [g["number"] for g in driver.generations(running)] == [1]
-
-
-def test_a_kubelet_that_dies_and_comes_back_costs_no_restart(bed, driver, running):
-    bed.kill("kubelet-a")
-    bed.kill("kubelet-b")
-    step_for(driver, running, 5)
-    bed.start("kubelet-a")
-    bed.start("kubelet-b")
+@pytest.mark.parametrize(("part", "seconds"), [("containerd", 3), ("kubelet", 5)])
+def test_a_part_of_each_node_that_dies_and_comes_back_costs_no_restart(bed, driver, running, part, seconds):
+    for node in "ab":
+        bed.kill(f"{part}-{node}")
+    step_for(driver, running, seconds)
+    for node in "ab":
+        bed.start(f"{part}-{node}")
     step = driver.report(running).step
     driver.drive(running, to=lambda: driver.report(running).step > step + 20, seconds=90)
     assert [g["number"] for g in driver.generations(running)] == [1]
