@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferralError, TaskDeferralTimeout
 
-from optimus_airflow import pods
+from optimus_airflow import pod_arguments, pod_refusals, pods
 from optimus_airflow.links import OptimusJobLink
 from optimus_core.errors import SpecificationError
 from optimus_core.job import AllReduce, Converged, Epochs, Loss, ParameterServer, Replicas, Steps
@@ -204,9 +204,9 @@ class OptimusTrainingOperator(BaseOperator):
         **kwargs: Any,
     ) -> None:
         given = dict(locals())
-        pods.refuse(kwargs)
-        super().__init__(retries=retries, **pods.without_meant_anyway(kwargs))
-        pods.keep(self, given)
+        pod_refusals.refuse(kwargs)
+        super().__init__(retries=retries, **pod_refusals.without_meant_anyway(kwargs))
+        pod_arguments.keep(self, given)
         self.command = command
         self.strategy = strategy
         self.workers = workers

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optimus_airflow.pod_arguments import BASE, CLUSTER, METADATA, ROLES, SOURCES, SPEC, Check, objects, plain
+from optimus_airflow.pod_layers import as_base, base_of, layered
+from optimus_airflow.pod_refusals import REFUSED, words_of
 from optimus_core import checks, job_rules, pod_rules
 from optimus_core.errors import SpecificationError
 from optimus_core.pod_rules import MAIN
@@ -24,225 +27,8 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-ROLES = ("worker_pod", "server_pod")
-_SOURCES = ("pod_template_file", "pod_template_dict", "full_pod_spec")
-_CLUSTER = {
-    "kubernetes_conn_id": "airflow_connection",
-    "in_cluster": "in_cluster",
-    "config_file": "config_file",
-    "cluster_context": "context",
-}
-"""Argument -> the key of a declared cluster that it must be equal to."""
 _MOST_LINES = 200
 """Lines of output that go to the task's log when its job ends."""
-
-
-def plain(value: Any) -> Any:
-    """Return ``value`` with the objects of ``kubernetes.client`` in it as the API's JSON; the rest stays."""
-    names = getattr(type(value), "attribute_map", None)
-    if names is not None:
-        parts = ((key, getattr(value, name)) for name, key in names.items())
-        return {key: plain(part) for key, part in parts if part is not None}
-    if isinstance(value, Mapping):
-        return {key: plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    return value
-
-
-# What one argument may be
-
-
-def _object(value: Any, where: str) -> Json:
-    return dict(_known_keys(checks.mapping(value, where, "{}"), where))
-
-
-def _objects(value: Any, where: str) -> list[Json]:
-    if not isinstance(value, list) or not all(isinstance(each, Mapping) for each in value):
-        raise SpecificationError(
-            f"{where} is of type {type(value).__name__}; it is a list of objects of kubernetes.client.models, or of "
-            "mappings as in Kubernetes' YAML."
-        )
-    return [dict(_known_keys(each, f"{where}[{index}]")) for index, each in enumerate(value)]
-
-
-def _known_keys(given: Mapping[str, Any], where: str) -> Mapping[str, Any]:
-    for key in given:
-        if "_" in key:
-            head, *tail = key.split("_")
-            raise SpecificationError(
-                f'{where} has the key "{key}"; in plain data keys are as in Kubernetes\' YAML. '
-                f'Write "{head}{"".join(word.capitalize() for word in tail)}".'
-            )
-    return given
-
-
-def _names(value: Any, where: str) -> Json:
-    given = checks.mapping(value, where, '{"team": "a"}')
-    given = {name: "" if text is None else text for name, text in given.items()}
-    checks.texts(given, where)
-    return given
-
-
-def _text(value: Any, where: str) -> str:
-    return checks.text(value, where, "default")
-
-
-def _switch(value: Any, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise SpecificationError(f"{where} is {checks.shown(value)}; it is a choice. Write True or False.")
-    return value
-
-
-def _pull_secrets(value: Any, where: str) -> list[Json]:
-    if isinstance(value, str):
-        return [{"name": name.strip()} for name in value.split(",") if name.strip()]
-    return _objects(value, where)
-
-
-_Check = Callable[[Any, str], Any]
-_METADATA: Mapping[str, tuple[str, _Check]] = {"labels": ("labels", _names), "annotations": ("annotations", _names)}
-_SPEC: Mapping[str, tuple[str, _Check]] = {
-    "affinity": ("affinity", _object),
-    "automount_service_account_token": ("automountServiceAccountToken", _switch),
-    "dns_config": ("dnsConfig", _object),
-    "dnspolicy": ("dnsPolicy", _text),
-    "host_aliases": ("hostAliases", _objects),
-    "image_pull_secrets": ("imagePullSecrets", _pull_secrets),
-    "init_containers": ("initContainers", _objects),
-    "node_selector": ("nodeSelector", _names),
-    "priority_class_name": ("priorityClassName", _text),
-    "runtime_class_name": ("runtimeClassName", _text),
-    "schedulername": ("schedulerName", _text),
-    "security_context": ("securityContext", _object),
-    "service_account_name": ("serviceAccountName", _text),
-    "tolerations": ("tolerations", _objects),
-    "volumes": ("volumes", _objects),
-}
-_BASE: Mapping[str, tuple[str, _Check]] = {
-    "container_security_context": ("securityContext", _object),
-    "env_from": ("envFrom", _objects),
-    "image_pull_policy": ("imagePullPolicy", _text),
-    "ports": ("ports", _objects),
-    "volume_mounts": ("volumeMounts", _objects),
-}
-ARGUMENTS = (
-    *_METADATA, *_SPEC, *_BASE, *_SOURCES, *ROLES, *_CLUSTER, "checkpoints", "configmaps", "env_vars", "get_logs",
-    "namespace", "on_finish_action", "secrets", "startup_timeout_seconds", "termination_grace_period",
-)  # fmt: skip
-"""The arguments that this module knows; an operator keeps each under its name."""
-
-
-def keep(task: Any, given: Mapping[str, Any]) -> None:
-    """Keep the arguments as attributes of ``task``, as plain data, whose texts Airflow renders wherever they are."""
-    for name in ARGUMENTS:
-        setattr(task, name, plain(given[name]))
-    task.env_vars = _by_name(task.env_vars)
-
-
-def _by_name(entries: Any) -> Any:
-    """Return variables by their names: Airflow masks values on its pages by the names that they stand under."""
-    known = isinstance(entries, list) and all(
-        isinstance(each, Mapping)
-        and isinstance(each.get("name"), str)
-        and "{" not in each["name"]
-        and set(each) in ({"name"}, {"name", "value"}, {"name", "valueFrom"})
-        for each in entries
-    )
-    if not known:
-        return entries
-    return {
-        each["name"]: {"valueFrom": each["valueFrom"]} if "valueFrom" in each else each.get("value", "")
-        for each in entries
-    }
-
-
-# What KubernetesPodOperator has and a training job has not
-
-_LOGS = "get_logs=True writes the end of each replica's output to the task's log; `optimus logs JOB` shows all of it"
-_POLL = "How often jobs are looked at is poll_seconds in section [optimus] of Airflow's configuration"
-_NAMED = "Optimus names the pods, by which the replicas find each other. Write labels to find them by"
-_REFUSED: Mapping[str, str] = {
-    "active_deadline_seconds": "Write execution_timeout=timedelta(seconds=...), which counts for the whole job",
-    "base_container_name": f'The container that trains is called "{MAIN}". Name it so in the template',
-    "base_container_status_polling_interval": _POLL,
-    "callbacks": "Pods come and go in other processes. Write on_execute_callback, on_success_callback or "
-    "on_failure_callback, which Airflow calls",
-    "container_logs": _LOGS,
-    "container_name_log_prefix_enabled": _LOGS,
-    "container_resources": 'Write what a replica asks for in workers=Replicas(cpu="1", memory="1Gi"), and in servers',
-    "durable": "A job always outlives its worker, and a retry goes on from its checkpoint. Write fresh=True to train "
-    "from scratch instead",
-    "hostname": _NAMED,
-    "hostnetwork": "Replicas on one node would listen on the same port. Leave it out",
-    "init_container_logs": _LOGS,
-    "is_delete_operator_pod": 'Write on_finish_action="delete_pod" or "keep_pod"',
-    "log_events_on_failure": "The reason of a failure, with what Kubernetes said, is in the task's log anyway",
-    "log_events_on_startup": "What a job waits for is shown by `optimus job JOB`",
-    "log_formatter": _LOGS,
-    "log_pod_spec_on_failure": "Write task.dry_run() to see the pods",
-    "logging_interval": _LOGS,
-    "name": _NAMED,
-    "on_kill_action": "A task that is killed stops its job: nothing outlives its task",
-    "pod_runtime_info_envs": "Write them in env_vars, with value_from",
-    "poll_interval": _POLL,
-    "progress_callback": "Write OptimusJobSensor to act on a job's progress",
-    "random_name_suffix": _NAMED,
-    "reattach_on_restart": "A job always outlives its worker, and a retry goes on from its checkpoint. Write "
-    "fresh=True to train from scratch instead",
-    "schedule_timeout_seconds": "Write start_timeout, the seconds in which all replicas must run",
-    "skip_on_exit_code": "A replica's exit code is not the job's outcome. Write a branch on the result in XCom",
-    "startup_check_interval_seconds": _POLL,
-    "subdomain": _NAMED,
-    "termination_message_policy": "Write it in pod_template_dict, as terminationMessagePolicy of the container "
-    f'"{MAIN}"',
-    "trigger_kwargs": "The trigger has nothing to set. Leave it out",
-    "xcom_sidecar_container_security_context": "There is no sidecar: what the job came to goes to XCom. Leave it out",
-}
-_MEANT_ANYWAY: Mapping[str, Any] = {
-    "base_container_name": MAIN,
-    "hostnetwork": False,
-    "is_delete_operator_pod": True,
-    "on_kill_action": "delete_pod",
-}
-"""Values that say what happens anyway: they are taken."""
-
-
-def refuse(given: Mapping[str, Any]) -> None:
-    """Refuse what KubernetesPodOperator takes and a training job can't mean.
-
-    Raises:
-        SpecificationError: says what to write instead.
-    """
-    words = [*_words(given.get("cmds")), *_words(given.get("arguments"))]
-    for name in ("cmds", "arguments"):
-        if given.get(name):
-            raise SpecificationError(
-                f"{_task(given)}{name} is given; cmds and arguments are one list here. "
-                f"Write command={json.dumps(words or ['python', 'train.py'], ensure_ascii=False)}."
-            )
-    for name, sentence in _REFUSED.items():
-        if name in given and not _is_meant_anyway(name, given[name]):
-            raise SpecificationError(
-                f"{_task(given)}{name} is given, which KubernetesPodOperator has and this one has not. {sentence}."
-            )
-
-
-def without_meant_anyway(given: Mapping[str, Any]) -> Json:
-    """Return the arguments without those that say what happens anyway."""
-    return {name: value for name, value in given.items() if name not in (*_REFUSED, "cmds", "arguments")}
-
-
-def _is_meant_anyway(name: str, value: Any) -> bool:
-    return value is None or (name in _MEANT_ANYWAY and getattr(value, "value", value) == _MEANT_ANYWAY[name])
-
-
-def _words(value: Any) -> list[str]:
-    return [str(word) for word in value] if isinstance(value, list | tuple) else []
-
-
-def _task(given: Mapping[str, Any]) -> str:
-    return f'job "{given["task_id"]}": ' if given.get("task_id") else ""
 
 
 # The template
@@ -270,7 +56,7 @@ def job_fields(task: Any, folder: str | None) -> Json:
     """
     source = _source_of(task)
     env, references = _variables(task)
-    given = _over(source.template, _arguments(task, references))
+    given = layered(source.template, _arguments(task, references))
     roles = {name: _role(getattr(task, name), name) for name in ROLES}
     _refuse_names([given, *roles.values()])
     _without(given, env)
@@ -280,9 +66,9 @@ def job_fields(task: Any, folder: str | None) -> Json:
     if not working_dir and not image and not _any_says(("image", "workingDir"), [given, *roles.values()]):
         working_dir = folder
     if image and _any_says(("image",), roles.values()):
-        given, image = _over(given, _as_base({"image": image})), None  # else it would stand above the role's
+        given, image = layered(given, as_base({"image": image})), None  # else it would stand above the role's
     if working_dir and _any_says(("workingDir",), roles.values()):
-        given, working_dir = _over(given, _as_base({"workingDir": working_dir})), None
+        given, working_dir = layered(given, as_base({"workingDir": working_dir})), None
     grace = _either(task, "grace_seconds", "termination_grace_period")
     fields = {
         "env": env,
@@ -306,7 +92,7 @@ def _either(task: Any, ours: str, theirs: str) -> Any:
 
 
 def _source_of(task: Any) -> _Source:
-    given = {name: getattr(task, name) for name in _SOURCES if getattr(task, name)}
+    given = {name: getattr(task, name) for name in SOURCES if getattr(task, name)}
     if len(given) > 1 and "full_pod_spec" not in given:
         raise SpecificationError("pod_template_file and pod_template_dict are given. Write one of them.")
     found = _Source({})
@@ -315,7 +101,7 @@ def _source_of(task: Any) -> _Source:
             value = checks.read_file(value, "pod template file", "{spec: {containers: [{name: base}]}}")
         over = _source(value, name, is_whole=True)
         found = _Source(
-            _over(found.template, over.template),
+            layered(found.template, over.template),
             over.namespace or found.namespace,
             found.grace_seconds if over.grace_seconds is None else over.grace_seconds,
         )
@@ -357,13 +143,13 @@ def _name_base(containers: Any) -> None:
 
 def _refuse_ours(template: Mapping[str, Any], where: str) -> None:
     if (template.get("spec") or {}).get("hostNetwork"):
-        raise SpecificationError(f"{where}.spec.hostNetwork is given. {_REFUSED['hostnetwork']}.")
-    base = _base(template)
+        raise SpecificationError(f"{where}.spec.hostNetwork is given. {REFUSED['hostnetwork']}.")
+    base = base_of(template)
     for key in ("command", "args"):
         if base.get(key):
             raise SpecificationError(
                 f'{where}: {key} of the container "{MAIN}" is given, but each replica runs the task\'s command. '
-                f"Write command={json.dumps(_words(base[key]), ensure_ascii=False)}."
+                f"Write command={json.dumps(words_of(base[key]), ensure_ascii=False)}."
             )
     resources = base.get("resources") or {}
     for kind, theirs in (("requests", ()), ("limits", ("cpu",))):
@@ -371,23 +157,23 @@ def _refuse_ours(template: Mapping[str, Any], where: str) -> None:
             if (name in ("cpu", "memory") or "/" in name) and name not in theirs:
                 raise SpecificationError(
                     f'{where}: resources.{kind} of the container "{MAIN}" has "{name}", which Optimus counts. '
-                    f"{_REFUSED['container_resources']}."
+                    f"{REFUSED['container_resources']}."
                 )
 
 
 def _arguments(task: Any, references: list[Json]) -> Json:
     """Return the template that the arguments make."""
-    metadata, spec, base = (_taken(task, table) for table in (_METADATA, _SPEC, _BASE))
+    metadata, spec, base = (_taken(task, table) for table in (METADATA, SPEC, BASE))
     _add(base, "env", references)
     _add(base, "envFrom", [{"configMapRef": {"name": name}} for name in _listed(task.configmaps, "configmaps")])
     for index, secret in enumerate(_listed(task.secrets, "secrets")):
         _add_secret(spec, base, index, secret)
     if base:
-        spec |= _as_base(base)["spec"]
+        spec |= as_base(base)["spec"]
     return {part: values for part, values in (("metadata", metadata), ("spec", spec)) if values}
 
 
-def _taken(task: Any, table: Mapping[str, tuple[str, _Check]]) -> Json:
+def _taken(task: Any, table: Mapping[str, tuple[str, Check]]) -> Json:
     given = {name: plain(getattr(task, name)) for name in table}
     return {
         table[name][0]: table[name][1](value, name) for name, value in given.items() if value not in (None, "", [], {})
@@ -430,7 +216,7 @@ def _variables(task: Any) -> tuple[dict[str, str], list[Json]]:
     if isinstance(given, Mapping):
         given = [{"name": name} | _as_entry(value) for name, value in given.items()]
     entries = {}
-    for index, each in enumerate(_objects(given, "env_vars")):
+    for index, each in enumerate(objects(given, "env_vars")):
         if not isinstance(each.get("name"), str) or not each["name"]:
             raise SpecificationError(f'env_vars[{index}] has no name. Write such as V1EnvVar(name="LEVEL", value="3").')
         entries[each["name"]] = each
@@ -449,18 +235,18 @@ def _as_entry(value: Any) -> Json:
 
 def _refuse_names(templates: Iterable[Json]) -> None:
     for template in templates:
-        job_rules.environment(dict.fromkeys((each["name"] for each in _base(template).get("env") or ()), ""))
+        job_rules.environment(dict.fromkeys((each["name"] for each in base_of(template).get("env") or ()), ""))
 
 
 def _without(template: Json, env: Mapping[str, str]) -> None:
     """Take variables out of a template that arguments set."""
-    base = _base(template)
+    base = base_of(template)
     if base.get("env"):
         base["env"] = [each for each in base["env"] if each["name"] not in env]
 
 
 def _refuse_twice(template: Json, env: Mapping[str, str], where: str) -> None:
-    for each in _base(template).get("env") or ():
+    for each in base_of(template).get("env") or ():
         if each["name"] in env:
             raise SpecificationError(
                 f'env and {where} both set "{each["name"]}". Write it in worker_pod and server_pod only.'
@@ -468,56 +254,7 @@ def _refuse_twice(template: Json, env: Mapping[str, str], where: str) -> None:
 
 
 def _any_says(keys: Iterable[str], templates: Iterable[Json]) -> bool:
-    return any(_base(template).get(key) for template in templates for key in keys)
-
-
-def _base(template: Mapping[str, Any]) -> Json:
-    """Return the container of a template that trains; empty if it has none."""
-    containers = (template.get("spec") or {}).get("containers") or ()
-    return next((each for each in containers if each.get("name") == MAIN), {})
-
-
-def _as_base(fields: Json) -> Json:
-    return {"spec": {"containers": [{"name": MAIN, **fields}]}}
-
-
-_MERGED = ("metadata", "spec", "labels", "annotations")
-_JOINED: Mapping[str, str] = {
-    "containers": "name",
-    "initContainers": "name",
-    "volumes": "name",
-    "env": "name",
-    "volumeMounts": "mountPath",
-    "ports": "containerPort",
-    "envFrom": "",
-}
-"""Lists that are joined, and what tells their entries apart. What is neither here nor above is replaced whole."""
-
-
-def _over(base: Mapping[str, Any], over: Mapping[str, Any]) -> Json:
-    """Return ``base`` with ``over`` on top, as KubernetesPodOperator reconciles pods; neither is changed."""
-    result = copy.deepcopy(dict(base))
-    for key, value in over.items():
-        known = result.get(key)
-        if key in _MERGED and isinstance(known, Mapping) and isinstance(value, Mapping):
-            result[key] = _over(known, value)
-        elif key in _JOINED and isinstance(known, list) and isinstance(value, list):
-            result[key] = _joined(known, value, key)
-        else:
-            result[key] = copy.deepcopy(value)
-    return result
-
-
-def _joined(base: list[Json], over: list[Json], key: str) -> list[Json]:
-    name = _JOINED[key]
-    if not name:
-        return [*base, *(copy.deepcopy(each) for each in over if each not in base)]
-    result = {each.get(name): each for each in base}
-    for each in over:
-        known = result.get(each.get(name))
-        merge = known is not None and key in ("containers", "initContainers")
-        result[each.get(name)] = _over(known, each) if known is not None and merge else copy.deepcopy(each)
-    return list(result.values())
+    return any(base_of(template).get(key) for template in templates for key in keys)
 
 
 # The cluster
@@ -531,7 +268,7 @@ def cluster_of(task: Any, settings: Settings) -> str:
     """
     from optimus_core.settings import load_clusters
 
-    asked = {name: getattr(task, name) for name in _CLUSTER if getattr(task, name)}
+    asked = {name: getattr(task, name) for name in CLUSTER if getattr(task, name)}
     if not asked:
         return task.cluster or ""
     said = ", ".join(f"{name}={json.dumps(value)}" for name, value in asked.items())
@@ -550,14 +287,14 @@ def cluster_of(task: Any, settings: Settings) -> str:
 
 
 def _fits(cluster: Mapping[str, Any], argument: str, value: Any) -> bool:
-    declared = cluster.get(_CLUSTER[argument])
+    declared = cluster.get(CLUSTER[argument])
     if argument == "config_file" and declared:
         return Path(declared).expanduser() == Path(value).expanduser()
     return bool(declared == value)
 
 
 def _way(cluster: Mapping[str, Any]) -> str:
-    ways = [f"{name}={json.dumps(cluster[key])}" for name, key in _CLUSTER.items() if cluster.get(key)]
+    ways = [f"{name}={json.dumps(cluster[key])}" for name, key in CLUSTER.items() if cluster.get(key)]
     return ", ".join(ways) or f"kind {cluster.get('kind')}"
 
 

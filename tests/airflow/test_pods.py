@@ -10,7 +10,7 @@ from airflow.providers.cncf.kubernetes.secret import Secret
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kubernetes.client import models as k8s
-from optimus_airflow import pods, settings
+from optimus_airflow import pod_arguments, pod_refusals, pods, settings
 from optimus_airflow.driving import drive_to_end, event_of
 from optimus_airflow.operators import AllReduce, OptimusTrainingOperator, ParameterServer, Replicas
 
@@ -136,7 +136,7 @@ def test_all_at_once_makes_pods_that_the_client_reads():
     from airflow.providers.cncf.kubernetes.pod_generator import PodGenerator
 
     pod = PodGenerator.deserialize_model_dict(both[0].pod)
-    assert pods.plain(pod) == both[0].pod
+    assert pod_arguments.plain(pod) == both[0].pod
     assert TrainingJob.from_dict(json.loads(json.dumps(both[0].to_dict()))) == both[0]
 
 
@@ -294,7 +294,9 @@ def test_precedence_is_that_of_the_pod_operator(template):
         "container_security_context": k8s.V1SecurityContext(run_as_user=1),
         "init_containers": [k8s.V1Container(name="data", image="get:1")],
     }
-    theirs = pods.plain(KubernetesPodOperator(task_id="t", **template, **arguments).build_pod_request_obj(dry_run=True))
+    theirs = pod_arguments.plain(
+        KubernetesPodOperator(task_id="t", **template, **arguments).build_pod_request_obj(dry_run=True)
+    )
     ours = job(**template, **arguments).pod
     for part in ("serviceAccountName", "nodeSelector", "tolerations", "affinity", "volumes", "initContainers",
                  "priorityClassName"):  # fmt: skip
@@ -432,7 +434,7 @@ def test_a_command_is_one_list():
 
 
 def test_each_argument_is_seen_in_the_signature():
-    assert set(pods.ARGUMENTS) <= set(inspect.signature(OptimusTrainingOperator).parameters)
+    assert set(pod_arguments.ARGUMENTS) <= set(inspect.signature(OptimusTrainingOperator).parameters)
     for name in inspect.signature(OptimusTrainingOperator).parameters:
         assert name == "kwargs" or f"\n        {name}: " in OptimusTrainingOperator.__doc__, name
 
@@ -443,7 +445,7 @@ def test_every_argument_of_the_pod_operator_is_taken_or_refused():
         if name in ("self", "kwargs", "do_xcom_push") or name in ours:
             continue
         with pytest.raises(SpecificationError, match=f"{name} is given"):
-            pods.refuse({name: ["nothing that happens anyway"]})
+            pod_refusals.refuse({name: ["nothing that happens anyway"]})
 
 
 def test_templated_arguments_are_those_of_the_pod_operator():
