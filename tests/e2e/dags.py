@@ -1,12 +1,13 @@
 """The DAGs of these tests; copied into the DAGs folder of the Airflow under test."""
 
+import os
 import sys
 from datetime import timedelta
 
 from airflow.sdk import DAG
 from optimus_airflow.operators import AllReduce, OptimusTrainingOperator, Replicas
 
-MARK = "OPTIMUS_E2E_MARK"
+MARK = f"OPTIMUS_E2E_MARK:{os.environ['AIRFLOW_HOME']}:"
 NOTE = "import os, sys, time; open(os.environ['NOTES'], 'a').write(sys.argv[1] + '\\n'); "
 
 
@@ -14,7 +15,7 @@ def train(dag_id: str, seconds: float, workers: int = 1, **more: object) -> None
     with DAG(dag_id, schedule=None):
         OptimusTrainingOperator(
             task_id="train",
-            command=[sys.executable, "-c", NOTE + f"time.sleep({seconds})", f"{MARK}_{dag_id}"],
+            command=[sys.executable, "-c", NOTE + f"time.sleep({seconds})", MARK + dag_id],
             env={"NOTES": "{{ var.value.get('notes', '/dev/null') }}"},
             strategy=AllReduce(),
             workers=Replicas(cpu="100m", memory="64Mi", min=workers, max=workers),

@@ -18,24 +18,29 @@ def wait_for(condition, seconds, what):
         time.sleep(0.3)
 
 
-def processes(dag_id: str) -> set[int]:
+def mark(airflow: Any, dag_id: str) -> str:
+    """What stands last on the command line of a DAG's replicas: no other Airflow of this machine has it."""
+    return f"OPTIMUS_E2E_MARK:{airflow.home}:{dag_id}"
+
+
+def processes(airflow: Any, dag_id: str) -> set[int]:
     """The replicas of a DAG's job, by the mark on their command line."""
     found = set()
     for process in psutil.process_iter(["pid", "cmdline", "status"]):
         cmdline = process.info["cmdline"] or []
-        if cmdline and cmdline[-1] == f"OPTIMUS_E2E_MARK_{dag_id}" and process.info["status"] != psutil.STATUS_ZOMBIE:
+        if cmdline and cmdline[-1] == mark(airflow, dag_id) and process.info["status"] != psutil.STATUS_ZOMBIE:
             found.add(process.info["pid"])
     return found
 
 
 def starts(airflow: Any, dag_id: str) -> int:
-    return airflow.notes.read_text().split().count(f"OPTIMUS_E2E_MARK_{dag_id}")
+    return airflow.notes.read_text().split().count(mark(airflow, dag_id))
 
 
 def run_until_training(airflow: Any, dag_id: str, replicas: int, state: str = "deferred") -> str:
     before = starts(airflow, dag_id)
     run_id = airflow.trigger(dag_id)
-    wait_for(lambda: len(processes(dag_id)) == replicas == starts(airflow, dag_id) - before, 60, "it trains")
+    wait_for(lambda: len(processes(airflow, dag_id)) == replicas == starts(airflow, dag_id) - before, 60, "it trains")
     airflow.await_task(dag_id, run_id, "train", state)
     return run_id
 
@@ -47,7 +52,7 @@ def test_a_deferred_task_ends_with_its_outcome(airflow):
     assert outcome["state"] == "succeeded"
     assert 2 < outcome["replica_seconds"] < 15
     assert starts(airflow, "short") == 1
-    assert processes("short") == set()
+    assert processes(airflow, "short") == set()
     links = airflow.call("GET", f"/dags/short/dagRuns/{run_id}/taskInstances/train/links")["extra_links"]
     page = airflow.client.get(links["Optimus job"])
     assert page.status_code == 200
@@ -57,22 +62,22 @@ def test_a_deferred_task_ends_with_its_outcome(airflow):
 def test_marked_failed_its_processes_are_gone_within_seconds(airflow):
     run_id = run_until_training(airflow, "long", 2)
     airflow.mark("long", run_id, "train", "failed")
-    wait_for(lambda: not processes("long"), 15, "the processes are gone")
+    wait_for(lambda: not processes(airflow, "long"), 15, "the processes are gone")
     time.sleep(5)
-    assert processes("long") == set()
+    assert processes(airflow, "long") == set()
     assert airflow.task("long", run_id, "train")["state"] == "failed"
 
 
 def test_the_end_of_its_time_ends_task_and_job(airflow):
     run_id = run_until_training(airflow, "timed", 1)
     airflow.await_task("timed", run_id, "train", "failed", seconds=60)
-    assert processes("timed") == set()
+    assert processes(airflow, "timed") == set()
 
 
 def test_in_a_worker_a_kill_ends_the_job_too(airflow):
     run_id = run_until_training(airflow, "in_worker", 1, state="running")
     airflow.mark("in_worker", run_id, "train", "failed")
-    wait_for(lambda: not processes("in_worker"), 20, "the processes are gone")
+    wait_for(lambda: not processes(airflow, "in_worker"), 20, "the processes are gone")
 
 
 def test_the_rebalance_dag_shows_who_was_changed_and_why(airflow):
@@ -86,30 +91,30 @@ def test_the_rebalance_dag_shows_who_was_changed_and_why(airflow):
     assert change["outcome"] == "already"
     assert change["why"].startswith("Starts")
     airflow.mark("again", run_id, "train", "failed")
-    wait_for(lambda: not processes("again"), 15, "the processes are gone")
+    wait_for(lambda: not processes(airflow, "again"), 15, "the processes are gone")
 
 
 def test_cleared_it_runs_anew_once_and_the_old_is_gone(airflow):
     before = starts(airflow, "again")
     run_id = run_until_training(airflow, "again", 1)
-    old = processes("again")
+    old = processes(airflow, "again")
     airflow.clear("again", run_id, "train")
-    wait_for(lambda: processes("again") and not processes("again") & old, 40, "a new process is there, the old gone")
+    wait_for(lambda: processes(airflow, "again") and not processes(airflow, "again") & old, 40, "a new process is there, the old gone")
     time.sleep(8)  # the old trigger's kill comes after the new try, and must not hit it
-    assert len(processes("again")) == 1
+    assert len(processes(airflow, "again")) == 1
     assert starts(airflow, "again") == before + 2
     assert airflow.task("again", run_id, "train")["state"] == "deferred"
     airflow.mark("again", run_id, "train", "failed")
-    wait_for(lambda: not processes("again"), 15, "the processes are gone")
+    wait_for(lambda: not processes(airflow, "again"), 15, "the processes are gone")
 
 
 def test_a_death_of_triggerer_and_scheduler_does_not_touch_a_job(airflow):
     run_id = run_until_training(airflow, "survives", 1)
-    before = processes("survives")
+    before = processes(airflow, "survives")
     for part in ("triggerer", "scheduler"):
         airflow.kill_part(part)
     time.sleep(5)
-    assert processes("survives") == before
+    assert processes(airflow, "survives") == before
     for part in ("scheduler", "triggerer"):
         airflow.start_part(part)
     assert airflow.await_task("survives", run_id, "train", "success", "failed", seconds=180)["state"] == "success"
