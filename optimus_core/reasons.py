@@ -35,6 +35,9 @@ class ReasonCode(StrEnum):
     WAITS_FOR_ROOM = "waits_for_room"
     WAITS_FOR_ROOM_TO_BE_FREED = "waits_for_room_to_be_freed"
     WAITS_FOR_GATE = "waits_for_gate"
+    WAITS_FOR_NAMESAKE = "waits_for_namesake"
+    CLUSTER_UNAVAILABLE = "cluster_unavailable"
+    CAN_NOT_BE_PLANNED = "can_not_be_planned"
     REFUSED_FOR_NOW = "refused_for_now"
     CAN_NEVER_FIT = "can_never_fit"
     PINNED = "pinned"
@@ -131,6 +134,10 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.NO_CHECKPOINT: "Stopped, but no complete checkpoint[ after step {step:count}] confirms it",
     ReasonCode.RETRIED: "Retried[ after {failure}][ (retry {retry})][ in {seconds:time}]",
     ReasonCode.WAITS_FOR_GATE: "Waits to be let in[: {gate}]",
+    ReasonCode.WAITS_FOR_NAMESAKE: "Waits until what is left of an earlier job of its name has ended"
+    "[: replica {replica}][: {message}]",
+    ReasonCode.CLUSTER_UNAVAILABLE: "Nothing can be done for it now, since the cluster can't be used[: {message}]",
+    ReasonCode.CAN_NOT_BE_PLANNED: "Left out of the plan, since what is stored of it can't be understood[: {error}]",
     ReasonCode.REFUSED_FOR_NOW: "Waits, since the cluster has no place for it now[: {message}]",
     ReasonCode.REFUSED: "Refused by the cluster[: {message}]",
     ReasonCode.LOST: f"Lost{_REPLICA}[ on node {{node}}][: {{message}}]{_COUNTED}",

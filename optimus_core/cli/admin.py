@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
@@ -45,14 +44,14 @@ def clean(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Delete old ended jobs with their history."""
+    """Delete old ended jobs with their history and their checkpoints."""
     with errors_shown():
         number(days, "--days", least=0, most=10_000, example=30)
         eng = engine()
-        if not yes and not typer.confirm(f"Delete jobs that ended more than {days:g} days ago?", err=True):
+        question = f"Delete jobs that ended more than {days:g} days ago, their checkpoints too?"
+        if not yes and not typer.confirm(question, err=True):
             raise typer.Exit(1)
-        with eng.store.transaction() as tx:
-            count = tx.delete_ended_before(tx.now - timedelta(days=days))
+        count = eng.delete_ended(days)
     show(as_json, {"deleted": count}, lambda: out.print(f"deleted {count} jobs"))
 
 

@@ -21,10 +21,11 @@ from optimus_core.engine.ledger import granted, missing, observed, room_for
 from optimus_core.engine.verdict import ALIVE, Outcome, judge
 from optimus_core.errors import ClusterRefusesNow, ClusterUnavailable, NameTaken, OptimusError
 from optimus_core.frameworks import deciders, roles
+from optimus_core.reasons import ReasonCode
 from optimus_core.store import ACTIVE, CONFLICTS, FINAL, GenerationRow, JobRow, is_of_the_store
 
 _log = logging.getLogger(__name__)
-NAMESAKE = "waits_for_namesake"
+NAMESAKE = ReasonCode.WAITS_FOR_NAMESAKE.value
 """Reason of a job whose names are still in use, such as by replicas of a job that was deleted while it ran."""
 
 

@@ -18,6 +18,7 @@ from optimus_core.engine.launch import SCHEDULER_DEMAND, demand, is_stranger, jo
 from optimus_core.engine.ledger import observed
 from optimus_core.frameworks import roles
 from optimus_core.job import TrainingJob
+from optimus_core.reasons import ReasonCode
 from optimus_core.resources import Resources
 from optimus_core.scheduling.types import (
     NOTHING,
@@ -37,7 +38,7 @@ PLANNED = ("queued", "running", "paused")
 """States of a job that a plan gives something to."""
 _DID_NOT_START = ("start_timeout", "refused", "refused_for_now")
 """Causes after which a size is barred for a while."""
-UNPLANNABLE = "can_not_be_planned"
+UNPLANNABLE = ReasonCode.CAN_NOT_BE_PLANNED.value
 """Reason of a job that is left out of plans, since something of it can't be understood."""
 _LONG_BACK_OFF = 60.0
 """Seconds: a shorter back-off keeps its room, since the others could not use it in time."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
 from typing import Any
 
 import psutil
@@ -46,12 +48,13 @@ def run_until_training(airflow: Any, dag_id: str, replicas: int, state: str = "d
 
 
 def test_a_deferred_task_ends_with_its_outcome(airflow):
+    before = starts(airflow, "short")
     run_id = airflow.trigger("short")
     assert airflow.await_task("short", run_id, "train", "success", "failed", "up_for_retry")["state"] == "success"
     outcome = airflow.xcom("short", run_id, "train")
     assert outcome["state"] == "succeeded"
     assert 2 < outcome["replica_seconds"] < 15
-    assert starts(airflow, "short") == 1
+    assert starts(airflow, "short") == before + 1
     assert processes(airflow, "short") == set()
     links = airflow.call("GET", f"/dags/short/dagRuns/{run_id}/taskInstances/train/links")["extra_links"]
     page = airflow.client.get(links["Optimus job"])
@@ -99,7 +102,11 @@ def test_cleared_it_runs_anew_once_and_the_old_is_gone(airflow):
     run_id = run_until_training(airflow, "again", 1)
     old = processes(airflow, "again")
     airflow.clear("again", run_id, "train")
-    wait_for(lambda: processes(airflow, "again") and not processes(airflow, "again") & old, 40, "a new process is there, the old gone")
+    wait_for(
+        lambda: processes(airflow, "again") and not processes(airflow, "again") & old,
+        40,
+        "only a new one is there",
+    )
     time.sleep(8)  # the old trigger's kill comes after the new try, and must not hit it
     assert len(processes(airflow, "again")) == 1
     assert starts(airflow, "again") == before + 2
@@ -108,7 +115,47 @@ def test_cleared_it_runs_anew_once_and_the_old_is_gone(airflow):
     wait_for(lambda: not processes(airflow, "again"), 15, "the processes are gone")
 
 
+def rounds_lease(airflow: Any) -> psutil.Process | None:
+    """The task process that is in the middle of a round now."""
+    with closing(sqlite3.connect(airflow.home / "optimus" / "optimus.db", timeout=30)) as store:
+        (holder,) = store.execute("select lease_holder from optimus_clusters").fetchone()
+    try:
+        process = psutil.Process(int(holder.split(":")[1])) if holder else None
+        return process if process and process.cmdline()[0].startswith("airflow worker") else None
+    except psutil.NoSuchProcess:
+        return None
+
+
+def kill_in_a_round(airflow: Any) -> str:
+    """Start the rebalance DAG until one of its tasks can be killed while it holds the lease; return the run."""
+    for _ in range(5):
+        beat = airflow.trigger("optimus_rebalance")
+        while airflow.task("optimus_rebalance", beat, "plan")["state"] not in ("success", "failed", "up_for_retry"):
+            end = time.monotonic() + 1
+            while time.monotonic() < end:
+                if (process := rounds_lease(airflow)) is not None:
+                    process.kill()
+                    return beat
+        airflow.await_task("optimus_rebalance", beat, "report", "success", "failed", seconds=60)
+    raise AssertionError("no round was caught in its middle")
+
+
+def test_a_death_of_a_rebalance_task_in_its_middle_harms_no_job(airflow):
+    run_id = run_until_training(airflow, "survives", 1)
+    before = processes(airflow, "survives")
+    beat = kill_in_a_round(airflow)
+    late = airflow.trigger("short")
+    assert airflow.await_task("short", late, "train", "success", "failed", seconds=150)["state"] == "success"
+    assert airflow.await_task("optimus_rebalance", beat, "report", "success", "failed")["state"] == "success"
+    plan = airflow.task("optimus_rebalance", beat, "plan")
+    assert (plan["state"], plan["try_number"]) == ("success", 2)
+    assert processes(airflow, "survives") <= before
+    assert airflow.await_task("survives", run_id, "train", "success", "failed", seconds=180)["state"] == "success"
+    assert airflow.xcom("survives", run_id, "train")["resizes"] == 0
+
+
 def test_a_death_of_triggerer_and_scheduler_does_not_touch_a_job(airflow):
+    started = starts(airflow, "survives")
     run_id = run_until_training(airflow, "survives", 1)
     before = processes(airflow, "survives")
     for part in ("triggerer", "scheduler"):
@@ -118,5 +165,5 @@ def test_a_death_of_triggerer_and_scheduler_does_not_touch_a_job(airflow):
     for part in ("scheduler", "triggerer"):
         airflow.start_part(part)
     assert airflow.await_task("survives", run_id, "train", "success", "failed", seconds=180)["state"] == "success"
-    assert starts(airflow, "survives") == 1
+    assert starts(airflow, "survives") == started + 1
     assert airflow.xcom("survives", run_id, "train")["resizes"] == 0

@@ -98,7 +98,9 @@ def test_what_a_job_waits_for_is_said(driver, make_job, script):
     later = lose_the_store(driver)
     new = later.submit(make_job(STEPS=100_000))
     later.drive(new.job_id, to=lambda: later.report(new.job_id).reason_code == "waits_for_namesake")
-    assert later.report(new.job_id).reason == f"Waits for namesake: replica {old.name}-worker-0-g1."
+    assert later.report(new.job_id).reason == (
+        f"Waits until what is left of an earlier job of its name has ended: replica {old.name}-worker-0-g1."
+    )
     assert later.to_step(new.job_id, 1).reason_code != "waits_for_namesake"
     later.engine.stop("digits", "ann")
     later.to_end(new.job_id)
