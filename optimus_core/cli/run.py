@@ -24,6 +24,8 @@ from optimus_core.store import FINAL, is_unreachable
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as of a shell."""
+_LAST_LINES = 10
+"""Of each replica, when a job has failed."""
 
 
 def run(
@@ -40,6 +42,8 @@ def run(
         err.print(f"job {job.name}: {submission.action.value} as {submission.name}")
         interrupted = follow(eng, submission, eng.settings.poll_seconds)
         report = eng.job_by_id(submission.job_id)
+        if report.state == "failed":
+            _last_words(eng, report)
     _say(report, as_json)
     raise typer.Exit(INTERRUPTED if interrupted else 0 if report.state == "succeeded" else 1)
 
@@ -151,6 +155,16 @@ def _line(report: JobReport) -> str:
     if report.predicted_seconds is not None:
         parts.append(f"done in about {duration(report.predicted_seconds)}")
     return "  ".join(parts)
+
+
+def _last_words(eng: Engine, report: JobReport) -> None:
+    """Print the end of what the replicas of the last generation wrote: a script's own error is in it."""
+    outputs = eng.outputs(report.id)
+    newest = max((each["generation"] for each in outputs), default=0)
+    for each in outputs:
+        lines = each["tail"].splitlines()[-_LAST_LINES:] if each["generation"] == newest else []
+        for line in lines:
+            err.print(f"{each['replica']}: {line}", markup=False, highlight=False)
 
 
 def _say(report: JobReport, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import optimus_train
-from optimus_core import __version__
 from optimus_core.cluster.base import OWNER_LABEL, CheckpointPlace, Cluster, Replica, ReplicaSpec, Role
 from optimus_core.cluster.eligibility import Needs
 from optimus_core.cluster.kubernetes.requests import pod_requests
@@ -184,18 +184,25 @@ def runtime_folder(ctx: Context) -> Path:
     Raises:
         ClusterUnavailable: it can't be made now.
     """
-    folder = Path(ctx.settings.home) / "runtime" / __version__
+    source = Path(next(iter(optimus_train.__path__)))
+    folder = Path(ctx.settings.home) / "runtime" / _fingerprint(source)
     target = folder / "optimus_train"
     try:
         if not target.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            _copy_whole(Path(next(iter(optimus_train.__path__))), target)
+            _copy_whole(source, target)
     except (OSError, shutil.Error) as error:
         raise ClusterUnavailable(
             f"The library of replicas can't be copied to {folder}: {getattr(error, 'strerror', None) or error}. "
             "Make room there, or set OPTIMUS_HOME to a place that can be written."
         ) from error
     return folder
+
+
+def _fingerprint(package: Path) -> str:
+    """Return what changes with a package's files: an edited one must not go by an older copy."""
+    files = sorted(package.glob("*.py"))
+    return hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def _copy_whole(source: Path, target: Path) -> None:

@@ -44,6 +44,7 @@ def test_a_job_that_fails_exits_1_and_says_why(optimus, job_file):
     result = optimus("run", job_file(command=["sh", "-c", "echo out of cheese; exit 3"]), code=1)
     assert "digits failed: The script failed" in result.stdout
     assert "exit code 3" in result.stdout
+    assert "-worker-0-g1: out of cheese" in result.stderr
 
 
 def test_its_json_is_the_jobs_report(optimus_json, job_file):
