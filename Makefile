@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup quickstart test cluster cluster-down test-kubernetes test-kubernetes-smoke lint bench bench-kubernetes
+.PHONY: help setup quickstart test cluster cluster-down demo-kubernetes test-kubernetes test-kubernetes-smoke lint bench bench-kubernetes
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -17,6 +17,9 @@ setup: .venv/.ready  ## make .venv with everything that the project uses
 
 quickstart: setup  ## a real Airflow, training jobs that grow and shrink, a summary (KEEP=1: leave the UI up)
 	@exec $(BIN)/python scripts/quickstart/main.py
+
+demo-kubernetes: setup  ## the quickstart with pods on a real Kubernetes; a pod gets lost on the way
+	@exec $(BIN)/python scripts/quickstart/main.py --kubernetes
 
 test: setup  ## pass the tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

@@ -1,8 +1,12 @@
-"""Training jobs of several shapes that arrive one after another and share what this machine has.
+"""Training jobs of several shapes that arrive one after another and share what a cluster has.
 
 Each trains a small reader of hand-written digits for about a minute. Watch them with `optimus jobs`, or in Airflow.
+On a Kubernetes cluster the environment variable OPTIMUS_EXAMPLES says, as JSON, what is different in a pod: `python`,
+and arguments of the operator under `arguments`, such as `image`, `working_dir`, `volumes`, `volume_mounts`.
 """
 
+import json
+import os
 import sys
 import time
 from datetime import timedelta
@@ -19,10 +23,12 @@ from optimus_airflow.operators import (
 )
 from optimus_airflow.sensors import OptimusJobSensor, Progress
 
-EXAMPLES = str(folder("examples"))
+ELSEWHERE = json.loads(os.environ.get("OPTIMUS_EXAMPLES", "{}"))
+PLACE = {"working_dir": str(folder("examples"))} | ELSEWHERE.get("arguments", {})
 SMALL = {"cpu": "500m", "memory": "192Mi"}
-TRAIN_PS = [sys.executable, "train_ps.py"]
-TRAIN_ALLREDUCE = [sys.executable, "train_allreduce.py"]
+PYTHON = ELSEWHERE.get("python", sys.executable)
+TRAIN_PS = [PYTHON, "train_ps.py"]
+TRAIN_ALLREDUCE = [PYTHON, "train_allreduce.py"]
 
 
 @task(retries=1)
@@ -33,7 +39,7 @@ def arrives_after(seconds: float) -> None:
 
 with DAG(
     "optimus_examples",
-    description="Four kinds of training jobs share one machine",
+    description="Four kinds of training jobs share one cluster",
     schedule=None,
     catchup=False,
     tags=["optimus", "example"],
@@ -43,7 +49,7 @@ with DAG(
     OptimusTrainingOperator(
         task_id="train_digits",
         command=[*TRAIN_PS, "--steps", "900", "--read-ms", "5"],
-        working_dir=EXAMPLES,
+        **PLACE,
         strategy=ParameterServer(sync=True),
         workers=Replicas(**SMALL, min=1, max=4),
         servers=Replicas(**SMALL, min=1, max=2),
@@ -54,7 +60,7 @@ with DAG(
     asynchronous = OptimusTrainingOperator(
         task_id="train_async",
         command=[*TRAIN_PS, "--mode", "async", "--steps", "900", "--read-ms", "6"],
-        working_dir=EXAMPLES,
+        **PLACE,
         strategy=ParameterServer(sync=False),
         workers=Replicas(**SMALL, min=1, max=3),
         servers=Replicas(**SMALL, min=1, max=1),
@@ -65,7 +71,7 @@ with DAG(
     all_reduce = OptimusTrainingOperator(
         task_id="train_allreduce",
         command=[*TRAIN_ALLREDUCE, "--epochs", "20", "--read-ms", "3"],
-        working_dir=EXAMPLES,
+        **PLACE,
         strategy=AllReduce(),
         workers=Replicas(**SMALL, min=1, max=4),
         batch_size=64,
@@ -74,7 +80,7 @@ with DAG(
 
     widths = OptimusTrainingOperator.partial(
         task_id="train_widths",
-        working_dir=EXAMPLES,
+        **PLACE,
         strategy=ParameterServer(sync=True),
         workers=Replicas(**SMALL, min=1, max=4),
         servers=Replicas(**SMALL, min=1, max=1),

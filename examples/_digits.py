@@ -1,7 +1,8 @@
 """What the examples train: a small network that reads handwritten digits, in NumPy.
 
 The 1797 pictures (8 x 8) come inside scikit-learn's wheel. They are read from its folder without importing
-it, since that import takes longer than the rest of the start.
+it, since that import takes longer than the rest of the start. Where that file lies beside this one (in a pod whose
+image has no scikit-learn, say), it is read instead.
 """
 
 import importlib.util
@@ -21,12 +22,23 @@ class Data(NamedTuple):
     digits: np.ndarray
 
 
-def load() -> tuple[Data, Data]:
-    """The pictures to train on, and those held back."""
+def file() -> Path:
+    """Where the pictures are."""
+    beside = Path(__file__).with_name("digits.csv.gz")
+    if beside.exists():
+        return beside
     found = importlib.util.find_spec("sklearn")
     if found is None or found.origin is None:
-        raise SystemExit("The digits come with scikit-learn, which is missing: pip install scikit-learn")
-    table = np.loadtxt(Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz", delimiter=",")
+        raise SystemExit(
+            "The digits come with scikit-learn, which is missing: pip install scikit-learn, or put its "
+            f"datasets/data/digits.csv.gz beside {Path(__file__).name}"
+        )
+    return Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz"
+
+
+def load() -> tuple[Data, Data]:
+    """The pictures to train on, and those held back."""
+    table = np.loadtxt(file(), delimiter=",")
     table = table[np.random.default_rng(0).permutation(len(table))]
     every = Data(table[:, :PIXELS] / 16.0, table[:, PIXELS].astype(int))
     return Data(*(part[HELD_BACK:] for part in every)), Data(*(part[:HELD_BACK] for part in every))

@@ -86,12 +86,10 @@ def stopped_within(seconds: float) -> bool:
 
 
 def listen() -> socket.socket:
-    """Listens at this replica's address; at all of the machine's if the name is not known here yet."""
+    """Listens at this replica's port. Elsewhere than on loopback at every address: in a pod that has just started,
+    its own name is often not known yet."""
     host, port = optimus_train.address()
-    try:
-        return socket.create_server((host, port), backlog=128)
-    except socket.gaierror:
-        return socket.create_server(("", port), backlog=128)
+    return socket.create_server((host if host == "127.0.0.1" else "", port), backlog=128)
 
 
 def connect(address: tuple[str, int], peer: str, patience: float, timeout: float) -> Link:

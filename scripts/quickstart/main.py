@@ -2,6 +2,7 @@
 
 make quickstart          # ends by itself; exit 0 only if every job succeeded
 KEEP=1 make quickstart   # leaves the UI up until Ctrl-C
+make demo-kubernetes     # the same with pods on a real cluster; one of them gets lost
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parent))
 
 from checks import most_asked_for, steps_lost
+from place import Place, kubernetes, local
 from real_airflow import Airflow, end_with_parent
 from summary import measured, print_job, resizes, simulated
 from view import View
@@ -36,12 +38,6 @@ from optimus_core.settings import Settings
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".quickstart"
 DAG = "optimus_examples"
-NODES = """local:
-  kind: local
-  nodes:
-    - {name: node-1, cpu: "3", memory: 3Gi}
-    - {name: node-2, cpu: "3", memory: 3Gi}
-"""
 LIVELY = {
     "POLL_SECONDS": "1",
     "ROUND_DELAY_SECONDS": "1",
@@ -68,18 +64,28 @@ def main() -> int:
         console.print(f"another quickstart runs in {FOLDER}, or is about to end; stop it, or wait a moment")
         return 1
     _clear()
-    optimus = {"OPTIMUS_HOME": str(_folder("optimus"))}
-    optimus |= {f"AIRFLOW__OPTIMUS__{key}": value for key, value in LIVELY.items()}
-    (FOLDER / "optimus" / "clusters.yaml").write_text(NODES, encoding="utf-8")
-    airflow = Airflow(_folder("airflow"), _dags(), optimus, kept_open=[lock])
     try:
-        return _run(console, airflow)
+        with kubernetes() if "--kubernetes" in sys.argv[1:] else local() as place:
+            return _airflow_at(console, place, lock)
     except KeyboardInterrupt:
-        console.print("interrupted: stopping Airflow and the jobs")
+        console.print("interrupted")
         return 130
     except (OSError, RuntimeError, subprocess.CalledProcessError, httpx.HTTPError) as error:
         console.print(f"it can't go on: {error}", markup=False)
         return 1
+
+
+def _airflow_at(console: Console, place: Place, lock: int) -> int:
+    """Start an Airflow whose jobs run at ``place``, run it all, and stop it; return the exit code."""
+    optimus = {"OPTIMUS_HOME": str(_folder("optimus"))}
+    optimus |= {f"AIRFLOW__OPTIMUS__{key}": value for key, value in LIVELY.items()}
+    (FOLDER / "optimus" / "clusters.yaml").write_text(place.clusters, encoding="utf-8")
+    airflow = Airflow(_folder("airflow"), _dags(), optimus | place.environ, kept_open=[lock])
+    try:
+        return _run(console, airflow, place)
+    except KeyboardInterrupt:
+        console.print("interrupted: stopping Airflow and the jobs")
+        return 130
     finally:
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)  # what follows must not be cut short
@@ -106,7 +112,7 @@ def _clear() -> None:
             entry.unlink()
 
 
-def _run(console: Console, airflow: Airflow) -> int:
+def _run(console: Console, airflow: Airflow, place: Place) -> int:
     began = time.monotonic()
     console.print(f"starting Airflow on {airflow.url} (files and logs in {FOLDER.name}/)")
     airflow.start()
@@ -116,8 +122,8 @@ def _run(console: Console, airflow: Airflow) -> int:
     run = airflow.trigger(DAG)
     airflow.trigger("optimus_rebalance")
     engine = Engine(Settings.load(airflow.environ))
-    state = _watch(console, engine, airflow, run)
-    ok = _summarise(console, engine, airflow, run, state)
+    state = _watch(console, engine, airflow, run, place)
+    ok = _summarise(console, engine, airflow, run, state, place)
     if os.environ.get("KEEP"):
         console.print(
             f"\nThe UI is at {airflow.url}, user {airflow.user}, password {airflow.password}; the jobs are shown by\n"
@@ -129,12 +135,13 @@ def _run(console: Console, airflow: Airflow) -> int:
     return 0 if ok else 1
 
 
-def _watch(console: Console, engine: Engine, airflow: Airflow, run: str) -> str:
+def _watch(console: Console, engine: Engine, airflow: Airflow, run: str, place: Place) -> str:
     """Show the jobs until the run has ended; return its state."""
     end = time.monotonic() + _LONGEST
     with View(console) as view:
         while time.monotonic() < end:
             view.update(engine.jobs())
+            place.disturb(engine)
             state = airflow.state(DAG, run)
             if state in ("success", "failed"):
                 view.update(engine.jobs())
@@ -143,7 +150,7 @@ def _watch(console: Console, engine: Engine, airflow: Airflow, run: str) -> str:
     return "not finished in time"
 
 
-def _summarise(console: Console, engine: Engine, airflow: Airflow, run: str, state: str) -> bool:
+def _summarise(console: Console, engine: Engine, airflow: Airflow, run: str, state: str, place: Place) -> bool:
     """Print the summary and the checks; return whether all is right."""
     reports = engine.jobs()
     histories = {report.id: engine.history(report.id) for report in reports}
@@ -155,6 +162,10 @@ def _summarise(console: Console, engine: Engine, airflow: Airflow, run: str, sta
     if succeeded:
         _compare(console, engine, nodes)
     problems = _check(console, engine, nodes, list(histories.values()))
+    console.print(f"({os.cpu_count()} cores {place.note})")
+    if place.lost and succeeded:
+        console.print(f"{place.lost} has lost a replica on the way, and went on")
+    problems += place.problems()
     if state != "success":
         problems.append(f"the DAG run is {state}: {', '.join(airflow.failed_tasks(DAG, run))}")
     for problem in problems:
@@ -169,7 +180,6 @@ def _check(console: Console, engine: Engine, nodes: list[NodeInfo], histories: l
     for node in nodes:
         most = highest[node.name].describe()
         console.print(f"{node.name} offers {node.allocatable.describe()}; at most {most} asked for")
-    console.print(f"({os.cpu_count()} cores are really there: what a node offers here is accounting, not enforcement)")
     if not too_much:
         console.print("at no moment was more asked for than there is")
     lost = [line for history in histories for line in steps_lost(history)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-from _wire import Link, PeerLost, connect, identity, welcome
+from _wire import Link, PeerLost, connect, identity, listen, welcome
 
 
 @pytest.fixture
@@ -65,3 +65,16 @@ def test_a_peer_that_never_answers_is_given_up_after_a_while():
         address = taken.getsockname()
     with pytest.raises(PeerLost, match=r"the server at .* could not be reached in 0.1 s"):
         connect(address, "the server", patience=0.1, timeout=1)
+
+
+@pytest.mark.parametrize(
+    ("host", "at"),
+    [
+        pytest.param("127.0.0.1", "127.0.0.1", id="one machine"),
+        pytest.param("not-known-yet.invalid", "0.0.0.0", id="a pod whose name is not known yet"),
+    ],
+)
+def test_a_replica_listens_whether_or_not_its_name_is_known(monkeypatch, host, at):
+    monkeypatch.setattr("optimus_train.address", lambda: (host, 0))
+    with listen() as listener:
+        assert listener.getsockname()[0] == at

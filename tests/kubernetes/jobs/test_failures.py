@@ -126,11 +126,13 @@ def test_a_pod_that_is_held_by_a_gate_is_waited_for_and_not_called_stuck(driver,
 
 
 def test_a_name_that_a_stranger_has_is_an_error_that_says_so(driver, make_job, core, namespace):
-    made = driver.submit(make_job(STEPS=10))
+    made = driver.submit(make_job(STEPS=10, start_timeout=5, retries=0))
     name = driver.report(made.job_id).name
     core.create_namespaced_config_map(namespace, {"metadata": {"name": name}})
+    driver.drive(made.job_id, to=lambda: driver.report(made.job_id).reason_code == "waits_for_namesake")
+    assert "not ours" in driver.report(made.job_id).reason
     report = driver.to_end(made.job_id)
-    assert (report.state, report.reason_code) == ("failed", "refused")
+    assert (report.state, report.reason_code) == ("failed", "start_timeout")
     assert "not ours" in report.reason
 
 
