@@ -34,6 +34,8 @@ class Fit:
     speed: SpeedModel
     curve: ConvergenceModel | None
     young: bool
+    failed: tuple[str, ...] = ()
+    """Models that had enough points and could not be fitted: ``convergence``."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as the store keeps it."""
@@ -42,6 +44,7 @@ class Fit:
             "speed": self.speed.to_dict(),
             "curve": self.curve.to_dict() if self.curve is not None else None,
             "young": self.young,
+            "failed": list(self.failed),
         }
 
 
@@ -59,15 +62,20 @@ def estimate(ctx: Context, tx: Transaction, row: JobRow) -> Fit:
     known = tx.peek_workload(row.workload)
     remaining = remaining_work(job, row, curve, losses, known.total_steps if known is not None else None)
     young = (row.step or 0) < ctx.settings.young_steps or _seconds_run(tx, row) < ctx.settings.young_seconds
-    return Fit(remaining, _fit_speed(tx, row, job), curve, young)
+    failed = ("convergence",) if curve is None and len(_known(losses)) >= _FEWEST_POINTS else ()
+    return Fit(remaining, _fit_speed(tx, row, job), curve, young, failed)
 
 
 def _seconds_run(tx: Transaction, row: JobRow) -> float:
     return (tx.now - row.started_at).total_seconds() if row.started_at is not None else 0.0
 
 
+def _known(losses: list[Point]) -> list[tuple[float, float]]:
+    return [(point.step, point.value) for point in losses if point.step is not None]
+
+
 def _fit_curve(losses: list[Point]) -> ConvergenceModel | None:
-    known = [(point.step, point.value) for point in losses if point.step is not None]
+    known = _known(losses)
     if len(known) < _FEWEST_POINTS:
         return None
     steps, values = (np.asarray(column, dtype=float) for column in zip(*known, strict=True))

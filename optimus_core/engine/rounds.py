@@ -10,13 +10,14 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
 from optimus_core.engine.context import Context
 from optimus_core.engine.snapshot import PLANNED, present_of, take
 from optimus_core.scheduling.plan import plan
-from optimus_core.scheduling.types import Decision, Plan, Snapshot
+from optimus_core.scheduling.types import Decision, Plan, Size, Snapshot
 from optimus_core.store import GenerationRow, JobRow, RoundRow, Transaction
 from optimus_core.store.database import this_host
 
@@ -33,6 +34,9 @@ class Change:
     title: str
     generation: int
     reason: dict[str, Any]
+    before: Size
+    """The size that it had; (0, 0): it starts."""
+    after: Size
 
 
 @dataclass
@@ -124,7 +128,7 @@ def _write(tx: Transaction, cluster: str, decision: Decision, attempts: dict[str
     generations = tx.generations(row.id)
     if not _was_just_refused(row):
         row.reason = _reason(decision)
-    _note_prediction(row, decision)
+    _note_prediction(row, decision, tx.now)
     present = present_of(row, generations)
     wanted = next((g for g in generations if g.state == "wanted" and g.number == row.wanted), None)
     if wanted is not None and _is_as_decided(wanted, decision):
@@ -147,9 +151,14 @@ def _reason(decision: Decision) -> dict[str, Any]:
     return (decision.waits_for or decision.reason).model_dump(mode="json")
 
 
-def _note_prediction(row: JobRow, decision: Decision) -> None:
-    row.estimate = (row.estimate or {}) | {
-        "predicted_seconds": decision.predicted_seconds,
+def _note_prediction(row: JobRow, decision: Decision, now: datetime) -> None:
+    """Keep what is predicted; the first prediction that can be relied on is what the job's end is compared with."""
+    known, seconds = row.estimate or {}, decision.predicted_seconds
+    is_new = (known.get("first") or {}).get("attempt") != row.attempt
+    if is_new and seconds is not None and decision.present and not known.get("young"):
+        known = known | {"first": {"seconds": seconds, "at": now.isoformat(), "attempt": row.attempt}}
+    row.estimate = known | {
+        "predicted_seconds": seconds,
         "seconds_saved_by_one_worker": decision.seconds_saved_by_one_worker,
         "seconds_saved_by_one_server": decision.seconds_saved_by_one_server,
     }
@@ -196,7 +205,7 @@ def _want(
     tx.add(generation)
     row.wanted, row.state = number, "running"
     tx.record(row, "wanted", number, servers=generation.servers, workers=generation.workers, **reason)
-    return Change(row.id, row.name, row.title, number, reason)
+    return Change(row.id, row.name, row.title, number, reason, decision.present, decision.size)
 
 
 def peek(ctx: Context, cluster: str) -> tuple[Snapshot, Plan]:

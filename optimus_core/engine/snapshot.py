@@ -152,7 +152,7 @@ def job_view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[G
     """Return a job as a plan sees it; with ``refit`` its estimates are made anew."""
     job, present = job_of(row), present_of(row, generations)
     if refit or row.estimate is None:
-        row.estimate = estimate(ctx, tx, row).to_dict()
+        row.estimate = estimate(ctx, tx, row).to_dict() | {"first": (row.estimate or {}).get("first")}
     fit = row.estimate
     known = tx.peek_workload(row.workload)
     sizes = _size_limits(job)

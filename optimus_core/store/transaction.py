@@ -118,6 +118,10 @@ class Transaction:
             query = query.limit(limit)
         return list(self.session.scalars(query))
 
+    def live_clusters(self) -> list[str]:
+        """Return the names of the clusters with jobs that have not ended."""
+        return sorted(self.session.scalars(select(JobRow.cluster).where(JobRow.state.in_(LIVE)).distinct()))
+
     def add(self, row: object) -> None:
         """Add a new row and give it its id."""
         self.session.add(row)
