@@ -1,54 +1,64 @@
-"""How the loss falls: the curve of SGD, fitted online (Optimus, EuroSys'18, section 3.1).
+"""How a loss falls, or a metric rises, with the steps of training: fitted online, with intervals.
 
-    l(k) = 1 / (b0*k + b1) + b2          b0 > 0, b1 >= 0, b2 >= 0
-
-For a given floor b2 the rest is linear in 1/(l - b2), so each candidate floor costs one small non-negative least
-squares; the floors near the best one that explain the points nearly as well give the intervals.
+The paper fits l(k) = 1/(b0*k + b1) + b2 (Optimus, EuroSys'18, section 3.1). Real curves follow it for a part of a run,
+so here several families are fitted and averaged (:mod:`optimus_core.models.shapes`), the newest points count most, and
+earlier runs of the same workload join in as templates (:mod:`optimus_core.models.prior`). See docs/models.md for what
+that is worth on real runs.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
-Array = npt.NDArray[np.float64]
-_FLOORS = np.concatenate([[0.0], 1.0 - np.geomspace(1.0, 0.002, 80)[1:]])
-"""Candidate floors as a share of the lowest clean loss."""
-_EFFECTIVE = 0.25
-"""Neighbouring losses resemble each other: so many independent points is one worth."""
+from optimus_core.models.arrays import Floats
+from optimus_core.models.estimate import UNKNOWN, Estimate
+from optimus_core.models.paper import fit_paper
+from optimus_core.models.prior import CurvePrior, Forecast, misfit
+from optimus_core.models.rest import epochs_ahead, rest_epochs
+from optimus_core.models.series import Series, prepare
+from optimus_core.models.shapes import Curves, fit_curves
+
+_DRIFT = 0.04
+"""Real runs end lower than their smooth curves go on, since learning rates drop: by the factor (end / now)^-0.04."""
+_AHEAD = 0.12
+"""Standard deviation of the logarithm of the loss for each e-fold of steps ahead, beside what the curves tell."""
 _FARTHEST = 1e4
 """Ends later than so many times the steps seen are "never": the curve says nothing about them."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A step with an 80 % interval; None where it can't be known, infinite where it is never reached."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
+_KNOWABLE = 10.0
+"""Ends later than so many times the steps seen can't be known yet."""
+_LEVEL = 0.8
 
 
 class ConvergenceModel:
-    """Fits the loss curve to points (step, loss).
+    """Fits the curve of a loss (or of a metric that rises) to points (step, value).
 
     Args:
-        max_points: more points than this are averaged in bins, so that a refit costs the same for any run.
+        max_points: more points than this are thinned, so that a refit costs the same for any run.
+        prior: curves of earlier runs of the same workload.
+        rises: the values are of a metric that grows, such as an accuracy; they must be positive all the same.
+        drift: exponent by which losses are expected to fall below their smooth continuation; 0 for the pure curve.
 
     Attributes:
-        coefficients_: (b0, b1, b2) in units of the scaled loss and of single steps.
-        scale_: the largest clean loss: losses are divided by it (section 3.1).
-        noise_: standard deviation of the scaled losses around the curve.
+        coefficients_: (b0, b1, b2) of the paper's curve for the scaled values, in single steps.
+        scale_: the largest value, spikes apart: values are divided by it (section 3.1).
+        noise_: relative standard deviation of the (thinned) values around the curve.
         last_step_: the last step seen.
-        candidates_: curves that explain the points nearly as well, one (b0, b1, b2) a row.
+        curves_: all curves that the points support, with their belief.
+        prior_share_: what part of the prediction comes from earlier runs: 0 to 1.
     """
 
-    def __init__(self, max_points: int = 300) -> None:
+    def __init__(
+        self, max_points: int = 100, *, prior: CurvePrior | None = None, rises: bool = False, drift: float = _DRIFT
+    ) -> None:
         self.max_points = max_points
+        self.prior = prior
+        self.rises = rises
+        self.drift = 0.0 if rises else drift
 
     def fit(
         self, steps: npt.ArrayLike, losses: npt.ArrayLike, weights: npt.ArrayLike | None = None
@@ -58,36 +68,63 @@ class ConvergenceModel:
         Raises:
             ValueError: fewer than 3 distinct steps with positive losses are left.
         """
-        k, y, w = _clean(steps, losses, weights, self.max_points)
-        self.scale_ = float(y.max())
-        self.last_step_ = float(k[-1])
-        y = y / self.scale_
-        span = max(self.last_step_, 1.0)
-        floors = _FLOORS * float(y.min())
-        slopes, offsets, errors = _solve(k / span, y, w, floors)
-        best = int(np.argmin(errors))
-        effective = max(len(k) * _EFFECTIVE, 3.0)
-        self.noise_ = math.sqrt(errors[best] / w.sum())
-        near = errors <= errors[best] * (1 + 1.64 / effective) + 1e-12
-        curves = np.stack([slopes / span, offsets, floors], axis=1)
-        self.coefficients_ = tuple(float(x) for x in curves[best])
-        self.candidates_ = curves[near]
+        series = prepare(steps, losses, weights, self.max_points)
+        self.scale_, self.last_step_ = series.scale, series.last_step
+        x = series.steps / series.last_step
+        self.curves_: Curves = fit_curves(x, series.values, series.weights, rises=self.rises)
+        self.noise_ = self.curves_.noise
+        self._series: Series | None = series
+        self._forecast: Forecast | None = self.prior.forecast(series) if self.prior is not None else None
+        self.prior_share_ = 0.0
+        if self._forecast is not None:
+            own = math.log(self.scale_) + self.curves_.belief @ np.log(self.curves_.at(x))
+            odds = self._forecast.odds(misfit(series, own), series.steps.size)
+            self.prior_share_ = odds / (1 + odds)
         return self
 
-    def predict(self, steps: npt.ArrayLike) -> Array:
-        """Return the loss expected at each of ``steps``."""
-        return self.scale_ * _curve(np.asarray(self.coefficients_), np.asarray(steps, dtype=float))
+    @property
+    def coefficients_(self) -> tuple[float, float, float]:
+        """The paper's curve, fitted when it is asked for: predictions do not need it."""
+        if self._series is not None:
+            series, self._series = self._series, None
+            self._coefficients = fit_paper(series.steps, series.values, series.weights)
+        return self._coefficients
 
-    def predict_interval(self, steps: npt.ArrayLike, level: float = 0.8) -> tuple[Array, Array]:
-        """Return (low, high) between which the loss at ``steps`` lies with probability of about ``level``."""
-        k = np.asarray(steps, dtype=float)
-        curves = np.stack([_curve(row, k) for row in self.candidates_])
-        spread = _quantile(level) * self.noise_
-        return self.scale_ * np.maximum(curves.min(axis=0) - spread, 0.0), self.scale_ * (curves.max(axis=0) + spread)
+    def predict(self, steps: npt.ArrayLike) -> Floats:
+        """Return the loss expected at each of ``steps``."""
+        level, _ = self._levels(np.atleast_1d(np.asarray(steps, dtype=float)))
+        return np.asarray(np.exp(level).reshape(np.shape(steps)))
+
+    def predict_interval(
+        self, steps: npt.ArrayLike, level: float = _LEVEL, *, points: bool = False
+    ) -> tuple[Floats, Floats]:
+        """Return (low, high) between which the loss at ``steps`` lies with probability of about ``level``.
+
+        Args:
+            steps: where.
+            level: the probability.
+            points: whether single points are meant, with their noise, instead of the mean of several.
+        """
+        middle, spread = self._levels(np.asarray(steps, dtype=float))
+        width = float(ndtri(0.5 + level / 2)) * (np.hypot(spread, self.noise_) if points else spread)
+        return np.exp(middle - width), np.exp(middle + width)
 
     def step_of_loss(self, below: float) -> Estimate:
-        """Return the step at which the curve falls below ``below``; infinite if its floor lies above."""
-        return self._earliest(lambda row: _step_at(row, below / self.scale_))
+        """Return the step at which the curve falls below ``below`` (rises above it, if the metric rises).
+
+        Infinite if even the lower end of the interval stays above; unknown if the interval reaches it and the curve
+        does not, or only so late that the points say nothing of it.
+        """
+        if below <= 0:
+            return Estimate(math.inf, math.inf, math.inf) if not self.rises else Estimate(0.0, 0.0, 0.0)
+        now = max(self.last_step_, 1.0)
+        grid = np.concatenate([np.linspace(0, now, 100), now * np.geomspace(1.001, _FARTHEST, 400)])
+        level, spread = self._levels(grid)
+        width = float(ndtri(0.5 + _LEVEL / 2)) * spread
+        sign = -1.0 if self.rises else 1.0
+        target = sign * math.log(below)
+        low, value, high = (_crossing(grid, sign * level + shift, target) for shift in (-width, 0.0, width))
+        return self._known(value, min(low, value), max(high, value))
 
     def step_of_convergence(self, threshold: float, patience: int, steps_per_epoch: float) -> Estimate:
         """Return the step at which the scaled loss has fallen by less than ``threshold`` an epoch ``patience`` times.
@@ -97,140 +134,103 @@ class ConvergenceModel:
             patience: epochs in a row that must fall by less.
             steps_per_epoch: steps of an epoch.
         """
-        return self._earliest(lambda row: _step_of_rest(row, threshold, patience, steps_per_epoch))
-
-    def _earliest(self, end: Any) -> Estimate:
-        limit = _FARTHEST * max(self.last_step_, 1.0)
-        ends = [step if step <= limit else math.inf for step in map(end, self.candidates_)]
-        value = end(np.asarray(self.coefficients_))
-        return Estimate(value if value <= limit else math.inf, min(ends), max(ends))
+        now = max(self.last_step_, 1.0)
+        first = max(0, math.floor(now / steps_per_epoch) - patience)
+        epochs = epochs_ahead(first, _FARTHEST * now / steps_per_epoch)
+        falls = self._values(epochs * steps_per_epoch - steps_per_epoch) - self._values(epochs * steps_per_epoch)
+        ends = rest_epochs(epochs, -falls if self.rises else falls, threshold, patience) * steps_per_epoch
+        shares = np.append(self.curves_.belief * (1 - self.prior_share_), self.prior_share_)
+        low, value, high = _weighted_quantiles(ends, shares[: len(ends)], (0.1, 0.5, 0.9))
+        return self._known(value, low, high)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fitted curve as plain data."""
-        thinned = self.candidates_[np.unique(np.linspace(0, len(self.candidates_) - 1, 9).astype(int))]
+        """Return the fitted curves as plain data."""
+        curves, forecast = self.curves_, self._forecast
         return {
             "coefficients": list(self.coefficients_),
             "scale": self.scale_,
             "noise": self.noise_,
             "last_step": self.last_step_,
-            "candidates": thinned.tolist(),
+            "rises": self.rises,
+            "drift": self.drift,
+            "curves": {
+                "shapes": curves.shapes.tolist(),
+                "a": curves.a.tolist(),
+                "c": curves.c.tolist(),
+                "belief": curves.belief.tolist(),
+            },
+            "prior_share": self.prior_share_,
+            "forecast": None
+            if forecast is None
+            else {
+                "steps": forecast.steps.tolist(),
+                "levels": forecast.levels.tolist(),
+                "spreads": forecast.spreads.tolist(),
+                "slope": forecast.slope,
+                "misfit": forecast.misfit,
+            },
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ConvergenceModel:
         """Return the model that :meth:`to_dict` wrote."""
-        model = cls()
-        model.coefficients_ = tuple(data["coefficients"])
+        model = cls(rises=data["rises"], drift=data["drift"])
+        model._series, model._coefficients = None, tuple(data["coefficients"])
         model.scale_, model.noise_, model.last_step_ = data["scale"], data["noise"], data["last_step"]
-        model.candidates_ = np.asarray(data["candidates"], dtype=float)
+        arrays = {name: np.asarray(column, dtype=float) for name, column in data["curves"].items()}
+        model.curves_ = Curves(**arrays, noise=model.noise_)
+        told = data["forecast"]
+        model.prior_share_ = data["prior_share"]
+        columns = {name: np.asarray(told[name], dtype=float) for name in ("steps", "levels", "spreads")} if told else {}
+        model._forecast = Forecast(**columns, slope=told["slope"], misfit=told["misfit"]) if told else None
         return model
 
+    def _known(self, value: float, low: float, high: float) -> Estimate:
+        """Say "never" if even the earliest end is none, "can't be known yet" if the likely one is too far."""
+        now = max(self.last_step_, 1.0)
+        ends = [step if step <= _FARTHEST * now else math.inf for step in (value, low, high)]
+        if ends[1] < math.inf and ends[0] > _KNOWABLE * now:
+            return UNKNOWN
+        return Estimate(*ends)
 
-def converged_at(
-    steps: npt.ArrayLike, losses: npt.ArrayLike, threshold: float, patience: int, steps_per_epoch: float
-) -> float | None:
-    """Return the step at which a loss that was seen had converged, None if it has not yet.
+    def _levels(self, steps: Floats) -> tuple[Floats, Floats]:
+        """Return (mean, standard deviation) of the logarithm of the loss at ``steps``, noise of points apart."""
+        x = steps / max(self.last_step_, 1e-300)
+        logs, ahead = np.log(self.curves_.at(x)), np.log(np.maximum(x, 1.0))
+        mean = self.curves_.belief @ logs
+        variance = self.curves_.belief @ (logs - mean) ** 2 + (_AHEAD * ahead) ** 2
+        mean = mean + math.log(self.scale_) - self.drift * ahead
+        share = self.prior_share_
+        if self._forecast is None or share <= 0:
+            return mean, np.sqrt(variance)
+        level, spread = self._forecast.at(steps)
+        both = share * level + (1 - share) * mean
+        variance = share * (spread**2 + (level - both) ** 2) + (1 - share) * (variance + (mean - both) ** 2)
+        return both, np.sqrt(variance)
 
-    The mean loss of each whole epoch is compared with that of the epoch before, as shares of the largest one.
-    """
-    k, y = np.asarray(steps, dtype=float), np.asarray(losses, dtype=float)
-    known = np.isfinite(k) & np.isfinite(y)
-    epochs = np.floor(k[known] / steps_per_epoch).astype(int)
-    whole = epochs < (k[known].max(initial=0.0) / steps_per_epoch)
-    numbers, where = np.unique(epochs[whole], return_inverse=True)
-    if len(numbers) <= patience:
-        return None
-    means = np.bincount(where, y[known][whole]) / np.bincount(where)
-    calm = -np.diff(means) / np.abs(means).max() < threshold
-    run = 0
-    for epoch, quiet in zip(numbers[1:-1], calm[:-1], strict=True):  # the last one may not be whole yet
-        run = run + 1 if quiet else 0
-        if run >= patience:
-            return float((epoch + 1) * steps_per_epoch)
-    return None
-
-
-def _clean(
-    steps: npt.ArrayLike, losses: npt.ArrayLike, weights: npt.ArrayLike | None, most: int
-) -> tuple[Array, Array, Array]:
-    k, y = np.asarray(steps, dtype=float).ravel(), np.asarray(losses, dtype=float).ravel()
-    if len(k) != len(y):
-        raise ValueError(f"there are {len(k)} steps and {len(y)} losses; give one loss for each step")
-    w = np.ones_like(k) if weights is None else np.asarray(weights, dtype=float).ravel()
-    usable = np.isfinite(k) & np.isfinite(y) & np.isfinite(w) & (y > 0) & (k >= 0) & (w > 0)
-    order = np.argsort(k[usable], kind="stable")
-    k, y, w = k[usable][order], y[usable][order], w[usable][order]
-    if len(np.unique(k)) < 3:
-        raise ValueError(f"a loss curve needs 3 points at different steps with positive losses; there are {len(k)}")
-    if len(k) > most:
-        k, y, w = _bin(k, y, w, most)
-    return k, _without_outliers(y), w
+    def _values(self, steps: Floats) -> Floats:
+        """Return the scaled losses at ``steps`` by each curve and, last, by the earlier runs."""
+        rows = self.curves_.at(steps / max(self.last_step_, 1e-300))
+        if self._forecast is None:
+            return rows
+        level, _ = self._forecast.at(steps)
+        return np.concatenate([rows, np.exp(level)[None, :] / self.scale_])
 
 
-def _bin(k: Array, y: Array, w: Array, most: int) -> tuple[Array, Array, Array]:
-    edges = np.linspace(0, len(k), most + 1).astype(int)[:-1]
-    mass = np.add.reduceat(w, edges)
-    return np.add.reduceat(k * w, edges) / mass, np.add.reduceat(y * w, edges) / mass, mass / mass.mean()
-
-
-def _without_outliers(y: Array) -> Array:
-    """Replace a loss that stands far from all its neighbours by their median."""
-    if len(y) < 5:
-        return y
-    around = np.stack([np.roll(y, shift) for shift in (-2, -1, 1, 2)])
-    middle = np.median(around, axis=0)
-    spread = np.median(np.abs(around - middle), axis=0) + 1e-12
-    odd = np.abs(y - middle) > 8 * spread + 0.5 * middle
-    odd[:2] = odd[-2:] = False
-    return np.where(odd, middle, y)
-
-
-def _solve(k: Array, y: Array, w: Array, floors: Array) -> tuple[Array, Array, Array]:
-    """For each floor return slope, offset and the weighted squared error in units of the scaled loss."""
-    above = np.maximum(y[None, :] - floors[:, None], 1e-9)
-    z, v = 1.0 / above, w[None, :] * above**4  # an error of dz in 1/(y - b2) is one of (y - b2)^2 dz in y
-    s, sk, skk = v.sum(1), (v * k).sum(1), (v * k * k).sum(1)
-    sz, skz = (v * z).sum(1), (v * k * z).sum(1)
-    determinant = np.maximum(s * skk - sk * sk, 1e-300)
-    slope, offset = (s * skz - sk * sz) / determinant, (skk * sz - sk * skz) / determinant
-    slope = np.where(offset < 0, skz / np.maximum(skk, 1e-300), slope)
-    offset = np.where(slope < 0, sz / s, np.maximum(offset, 0.0))
-    slope = np.maximum(slope, 1e-12)
-    fitted = 1.0 / np.maximum(slope[:, None] * k + offset[:, None], 1e-12) + floors[:, None]
-    errors = (w * (np.minimum(fitted, 10.0) - y) ** 2).sum(1)
-    return slope, offset, errors
-
-
-def _curve(row: Array, k: Array) -> Array:
-    return np.asarray(1.0 / np.maximum(row[0] * k + row[1], 1e-12) + row[2])
-
-
-def _step_at(row: Array, loss: float) -> float:
-    if loss <= row[2]:
+def _crossing(steps: Floats, levels: Floats, target: float) -> float:
+    """Return the step at which ``levels`` fall to ``target`` first, infinite if they never do."""
+    under = levels <= target
+    first = int(np.argmax(under))
+    if not under[first]:
         return math.inf
-    return float(max(0.0, (1.0 / (loss - row[2]) - row[1]) / row[0]))
+    if first == 0:
+        return float(steps[0])
+    before, after = levels[first - 1] - target, target - levels[first]
+    return float(steps[first - 1] + (steps[first] - steps[first - 1]) * before / max(before + after, 1e-300))
 
 
-def _step_of_rest(row: Array, threshold: float, patience: int, epoch: float) -> float:
-    """The fall of an epoch shrinks steadily, so the first quiet one is found by bisection."""
-    low, high = 1.0, 2.0
-    while _fall(row, high, epoch) >= threshold:
-        low, high = high, high * 2
-        if high > 1e12:
-            return math.inf
-    while high - low > 0.5:
-        middle = (low + high) / 2
-        low, high = (low, middle) if _fall(row, middle, epoch) < threshold else (middle, high)
-    return float((math.ceil(high) + patience - 1) * epoch)
-
-
-def _fall(row: Array, number: float, epoch: float) -> float:
-    ends = _curve(row, np.array([(number - 1) * epoch, number * epoch]))
-    return float(ends[0] - ends[1])
-
-
-def _quantile(level: float) -> float:
-    """Half the width, in standard deviations, of a normal interval."""
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + level / 2))
+def _weighted_quantiles(values: Floats, weights: Floats, shares: tuple[float, ...]) -> list[float]:
+    order = np.argsort(values)
+    total = np.cumsum(weights[order])
+    where = [min(int(np.searchsorted(total, share * total[-1])), len(values) - 1) for share in shares]
+    return [float(values[order[index]]) for index in where]

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 
 class Estimate(NamedTuple):
-    """A number with the interval that it is believed to lie in.
+    """A number with an 80 % interval.
 
     All three are None if the number can't be known yet. ``inf`` means that it never happens: a loss that the curve
     stays above is reached at step ``inf``. ``low <= value <= high`` wherever they are known.
     """
 
-    value: float | None
-    low: float | None
-    high: float | None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
 
     @property
     def is_known(self) -> bool:
@@ -22,5 +22,5 @@ class Estimate(NamedTuple):
         return self.value is not None
 
 
-UNKNOWN = Estimate(None, None, None)
-"""Nothing can be said yet."""
+UNKNOWN = Estimate()
+"""It can't be known yet."""

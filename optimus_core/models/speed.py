@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import nnls
+from scipy.special import ndtri
 
-from optimus_core.models.convergence import Array, _quantile
+from optimus_core.models.arrays import Floats as Array
 
 _PRIOR_WEIGHT = 1.0
 """What the usual shape counts beside samples, all its points together, in samples."""
@@ -126,7 +127,10 @@ class SpeedModel:
         self, servers: npt.ArrayLike, workers: npt.ArrayLike, level: float = 0.8
     ) -> tuple[Array, Array]:
         """Return (low, high) steps a second between which the speed lies with probability of about ``level``."""
-        middle, width = self.predict(servers, workers), _quantile(level) * self.uncertainty(servers, workers)
+        middle, width = (
+            self.predict(servers, workers),
+            float(ndtri(0.5 + level / 2)) * self.uncertainty(servers, workers),
+        )
         return middle / (1 + width), middle * (1 + width)
 
     def to_dict(self) -> dict[str, Any]:
