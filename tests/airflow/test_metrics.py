@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -12,13 +13,17 @@ import threading
 import time
 from collections import defaultdict
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
+import yaml
 from optimus_airflow import metrics, settings
 
 from optimus_core.engine.engine import Engine
 from optimus_core.engine.identity import Identity
 from optimus_core.job import Steps
+
+ROOT = Path(__file__).parents[2]
 
 
 class Receiver:
@@ -240,3 +245,40 @@ def test_opentelemetry_gets_them_from_a_process_that_has_readied_only_its_own_st
 
 def labels(point):
     return {each.key: each.value.string_value for each in point.attributes}
+
+
+PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+
+
+def test_the_page_says_each_metric_as_it_is_emitted():
+    rows = re.findall(r"^\| `(optimus_\w+)` \| (\w+) \| (\w+) \| (.*?) \|", PAGE, re.MULTILINE)
+    said = [metrics.Metric(name, kind, unit, tuple(re.findall(r"`(\w+)`", tags))) for name, kind, unit, tags in rows]
+    assert said == list(metrics.METRICS)
+
+
+def test_the_mapping_of_the_page_gives_plain_names_their_labels():
+    mappings = yaml.safe_load(re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[1])["mappings"]
+    assert mappings == [
+        {
+            "match": f"airflow.{metric.name}" + ".*" * len(metric.labels),
+            "name": f"airflow_{metric.name}",
+            "labels": {label: f"${place}" for place, label in enumerate(metric.labels, start=1)},
+        }
+        for metric in metrics.METRICS
+    ]
+
+
+def test_the_dashboard_shows_each_metric_by_labels_that_it_has():
+    board = json.loads((ROOT / "helm" / "optimus" / "dashboards" / "optimus.json").read_text(encoding="utf-8"))
+    labels_of = {f"airflow_{metric.name}": set(metric.labels) for metric in metrics.METRICS}
+    histograms = {f"airflow_{metric.name}" for metric in metrics.METRICS if metric.kind == "histogram"}
+    shown = set()
+    for target in [target for panel in board["panels"] for target in panel["targets"]]:
+        names = re.findall(r"airflow_optimus_\w+", target["expr"])
+        base = {re.sub("_(sum|count)$", "", name) if name not in labels_of else name for name in names}
+        assert not histograms & set(names), "Prometheus has a sum and a count of it"
+        grouped = set(re.findall(r"\w+", " ".join(re.findall(r"by \(([^)]*)\)", target["expr"]))))
+        assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) == grouped
+        assert all(grouped <= labels_of[name] for name in base)
+        shown |= base
+    assert shown == set(labels_of)

@@ -384,11 +384,16 @@ def test_the_dashboard_reads_the_metrics_that_there_are(render: Render) -> None:
             for name in (
                 "optimus_jobs",
                 "optimus_resizes_total",
-                "optimus_allocated_cpu",
-                "optimus_allocated_memory",
+                "optimus_jobs_ended_total",
+                "optimus_model_fit_failures_total",
+                "optimus_allocated_cpu_cores",
+                "optimus_allocated_memory_bytes",
+                "optimus_allocated_replicas",
+                "optimus_allocated_devices",
                 "optimus_scheduling_round_duration_seconds_sum",
                 "optimus_scheduling_round_duration_seconds_count",
-                "optimus_prediction_error_ratio",
+                "optimus_prediction_error_ratio_sum",
+                "optimus_prediction_error_ratio_count",
             )
         }
         assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
