@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,12 +33,23 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     home = tmp_path_factory.mktemp("airflow")
     notes = home / "notes"
     notes.touch()
-    found = load_real_airflow().RealAirflow(home, extra={"AIRFLOW_VAR_NOTES": str(notes)})
+    metrics = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    metrics.bind(("127.0.0.1", 0))
+    extra = {
+        "AIRFLOW_VAR_NOTES": str(notes),
+        "AIRFLOW__METRICS__STATSD_ON": "True",
+        "AIRFLOW__METRICS__STATSD_HOST": "127.0.0.1",
+        "AIRFLOW__METRICS__STATSD_PORT": str(metrics.getsockname()[1]),
+        "AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED": "True",
+        "AIRFLOW__METRICS__METRICS_ALLOW_LIST": "^optimus_",
+    }
+    found = load_real_airflow().RealAirflow(home, extra=extra)
     shutil.copy(HERE / "dags.py", found.dags / "e2e.py")
     shutil.copy(HERE.parents[1] / "dags" / "optimus_rebalance.py", found.dags)
-    found.notes = notes
+    found.notes, found.metrics = notes, metrics
     try:
         found.start()
         yield found
     finally:
         found.stop()
+        metrics.close()
