@@ -53,7 +53,7 @@ class ConvergenceModel:
     """
 
     def __init__(
-        self, max_points: int = 100, *, prior: CurvePrior | None = None, rises: bool = False, drift: float = _DRIFT
+        self, max_points: int = 80, *, prior: CurvePrior | None = None, rises: bool = False, drift: float = _DRIFT
     ) -> None:
         self.max_points = max_points
         self.prior = prior

@@ -31,7 +31,7 @@ _SAME = 20.0
 """How much likelier no stretch at all is than a stretch near 1: most runs of a workload differ in little."""
 _TAIL, _SLOPES = 0.5, (0.05, 0.5)
 """Past its end a template goes on as a power of the steps: that of its last half, within bounds."""
-_INDEPENDENT = 0.5
+_INDEPENDENT = 0.6
 """So many independent points is one worth when templates are compared."""
 _RECENT = 1.0
 """The oldest point weighs exp(-1) of the newest."""

@@ -19,11 +19,11 @@ from optimus_core.models.arrays import Floats
 
 _RECENT = 5.0
 """The oldest point weighs exp(-5) of the newest: where a curve goes on is told by its last part."""
-_INDEPENDENT = 0.1
+_INDEPENDENT = 0.125
 """Neighbouring losses err together, and no family is true: so many independent points is one worth."""
 _HUBER = 1.5
 """Errors beyond so many typical ones count linearly."""
-_ROUNDS = 3
+_ROUNDS = 2
 """Reweighted solutions until the robust one stands."""
 _EXACT = 1e-6
 """Errors, as a part of the largest loss, under which no shape is better than another."""
