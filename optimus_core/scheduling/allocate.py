@@ -62,6 +62,8 @@ class Allocation:
     """Resource -> price of the whole of it for a second; give them to the next call."""
     worth: float
     """Sum of all worths."""
+    worths: dict[str, dict[Size, float]] = field(repr=False)
+    """Job -> worth of a second at each size that it may have."""
     bound: float
     """No allocation is worth more than this (the Lagrangian bound, or the exact optimum)."""
 
@@ -118,6 +120,7 @@ def allocate(
         {t.request.name: _choice(t, price) for t in tables},
         dict(zip(resources, price.tolist(), strict=True)),
         worth,
+        {t.request.name: dict(zip(t.sizes, t.worth.tolist(), strict=True)) for t in tables},
         max(worth, bound + fixed),
     )
 

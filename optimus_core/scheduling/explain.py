@@ -62,7 +62,9 @@ class _Teller:
             size=size_of(size),
             placement=placement_of(self._standing.seats[row.name]),
             present=size_of(row.present),
-            reason=waits if waits is not None and size == (0, 0) else self._reason(row, size, worker),
+            reason=self._without(row, waits)
+            if waits is not None and size == (0, 0)
+            else self._reason(row, size, worker),
             remaining=row.job.remaining,
             seconds_saved_by_one_worker=worker,
             seconds_saved_by_one_server=server,
@@ -70,6 +72,11 @@ class _Teller:
             waits_for=waits,
             changed=self._standing.moved(row),
         )
+
+    def _without(self, row: Row, waits: Reason) -> Reason:
+        if row.present == (0, 0) or row.deferred:
+            return waits
+        return Reason(code=ReasonCode.PAUSED, numbers={"other": "jobs that have less left to do"})
 
     def _seconds(self, row: Row, size: Pair) -> float | None:
         if row.seconds is None or size == (0, 0) or not is_known(row.job):

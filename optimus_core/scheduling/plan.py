@@ -36,14 +36,15 @@ def _at_rest(problem: Problem) -> Standing:
     """Return a standing that planning again would leave as it is."""
     standing = solve(problem)
     for _ in range(_ROUNDS):
-        again = solve(_after(problem, standing))
+        again = solve(after(problem, standing))
         if again.seats == standing.seats:
             break
         standing = again
     return standing
 
 
-def _after(problem: Problem, standing: Standing) -> Problem:
+def after(problem: Problem, standing: Standing) -> Problem:
+    """Return the problem in which ``standing`` has come true."""
     rows = [_row_after(row, standing) for row in problem.rows]
     return replace(problem, rows=rows)
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from optimus_core import checks
 from optimus_core.scheduling import baselines
 from optimus_core.scheduling.plan import plan
+from optimus_core.scheduling.priced import priced
 from optimus_core.scheduling.speeds import RateOf, model_rate
 from optimus_core.scheduling.types import Plan, Snapshot
 
@@ -25,7 +26,8 @@ class Policy(Protocol):
 
 POLICIES: Mapping[str, Policy] = MappingProxyType(
     {
-        "optimus": plan,
+        "optimus": priced,
+        "gain": plan,
         "paper": baselines.paper,
         "drf": baselines.fair_shares,
         "tetris": baselines.tetris,
@@ -34,7 +36,7 @@ POLICIES: Mapping[str, Policy] = MappingProxyType(
         "equal": baselines.equal_share,
     }
 )
-"""Name -> policy."""
+"""Name -> policy. ``gain`` is marginal gain with restarts charged and minimums for everyone."""
 
 
 def policy(name: str) -> Policy:

@@ -134,6 +134,10 @@ class JobView(_Frozen):
     """Seconds that a change of size costs it, as measured; None: the settings' default."""
     not_before: float | None = None
     """It is not started before this time (it backs off after a failure)."""
+    has_checkpoint: bool = False
+    """Whether a complete checkpoint of it is confirmed: without one, a running job is never paused."""
+    paused_seconds: NonNegativeFloat = 0.0
+    """How long it has been paused in all since it last held its minimum for good."""
     seconds_at_size: NonNegativeFloat | None = None
     """How long it has had its size; None if it has none or nobody knows."""
     specification: dict[str, Any] = {}
@@ -151,8 +155,11 @@ class Draining(_Frozen):
 class PlanSettings(_Frozen):
     """What of the settings a plan depends on."""
 
-    pausing: Literal["never"] = "never"
-    """Whether running jobs may be paused for others: ``never``."""
+    pausing: Literal["auto", "never"] = "never"
+    """``auto``: jobs whose remaining work is known may be paused, or wait, for shorter ones; ``never``: what runs keeps
+    its minimum."""
+    max_paused: NonNegativeFloat = 3600.0
+    """Seconds that a job may be paused in all before it holds its minimum again."""
     young_factor: Annotated[float, Field(gt=0, le=1)] = 0.95
     """Factor on the gain of a job whose prediction is unreliable (section 4 of the Optimus paper)."""
     default_restart_cost: NonNegativeFloat = 15.0
@@ -272,6 +279,9 @@ class Decision(_Frozen):
     predicted_seconds: float | None = None
     """Until it is done at the wanted size; None if unknown or waiting."""
     waits_for: Reason | None = None
+    allocation: dict[str, float] = {}
+    """What the allocation reckoned with: ``worth`` of a second at the size that it chose, ``price`` of a second of
+    what that holds, and ``longer``, the weight of the jobs that have more left to do and wait for it."""
     changed: bool
     """Whether size or placement differ from the present."""
 

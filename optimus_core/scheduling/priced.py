@@ -1,0 +1,199 @@
+"""The plan by price: sizes from :mod:`.allocate`, then nodes, then a look whether the change is worth it.
+
+Who keeps its size keeps its nodes; the others are placed largest first, best fit. With ``pausing = "never"`` all who
+were admitted keep at least their minimum. With ``"auto"`` a job whose remaining work is known, and which has a
+confirmed checkpoint if it runs, may have nothing for a while, but not for longer than ``max_paused`` in all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from optimus_core.scheduling.admission import Standing, admit
+from optimus_core.scheduling.allocate import Choice, allocate
+from optimus_core.scheduling.allocation import share
+from optimus_core.scheduling.explain import explain
+from optimus_core.scheduling.placement import shrunk_seats
+from optimus_core.scheduling.plan import after
+from optimus_core.scheduling.request import NOTHING, Request, spread
+from optimus_core.scheduling.rows import Problem, Row, covers, is_known, prepare
+from optimus_core.scheduling.speeds import Pair, RateOf, model_rate
+from optimus_core.scheduling.types import Plan, Snapshot
+
+_ROUNDS = 8
+"""How often a plan is planned again until it comes to rest; the sum of worths rises each time."""
+_LEAST_GAIN = 1e-6
+"""A relative rise of that sum below this is a rounding error."""
+_MOST_DOUBLINGS = 10
+"""A job's weight doubles with each step of priority, at most so often."""
+
+
+def priced(snapshot: Snapshot, rate_of: RateOf = model_rate) -> Plan:
+    """Return the plan that makes the worth of all sizes large: shortest remaining work first, at a price."""
+    problem = prepare(snapshot, rate_of)
+    standing, offers = _solve(problem)
+    for _ in range(_ROUNDS):
+        again, _ = _solve(after(problem, standing))
+        if again.seats == standing.seats:
+            break
+        standing = again
+    return _with_numbers(explain(snapshot, problem, standing), offers)
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """A row that may change, its choice, and what each of its sizes is worth."""
+
+    row: Row
+    choice: Choice
+    worths: dict[Pair, float]
+    optional: bool
+    """It may have nothing."""
+
+
+def _solve(problem: Problem) -> tuple[Standing, list[_Offer]]:
+    start = _start(problem)
+    offers = _offers(problem, start)
+    dealt = _dealt(problem, start, offers) or _adjusted(start, offers)
+    gain = _total(offers, dealt) - _total(offers, start)
+    chosen = dealt if gain > _LEAST_GAIN * _total(offers, start) else start
+    waiting = [o for o in offers if o.optional and not chosen.seats[o.row.name]]
+    shortest = sorted(waiting, key=lambda offer: (-offer.choice.longer, offer.row.turn))
+    still = [row for row in chosen.waiting if not chosen.seats[row.name]]
+    chosen.waiting = still + [offer.row for offer in shortest]
+    return chosen, offers
+
+
+def _start(problem: Problem) -> Standing:
+    """Return the standing in which all have their minimum who must have it and can, and the others what they have."""
+    rows = [
+        replace(row, deferred=True) if row.present == (0, 0) and _may_wait(problem, row) else row
+        for row in problem.rows
+    ]
+    return admit(replace(problem, rows=rows))
+
+
+def _may_wait(problem: Problem, row: Row) -> bool:
+    job, settings = row.job, problem.settings
+    if settings.pausing == "never" or row.held or row.still or job.pinned is not None or not is_known(job):
+        return False
+    running = row.present != (0, 0)
+    return job.paused_seconds < settings.max_paused and (not running or (job.has_checkpoint and job.resizable))
+
+
+def _offers(problem: Problem, start: Standing) -> list[_Offer]:
+    optional = {row.name for row in problem.rows if _may_wait(problem, row)}
+    rows = [row for row in problem.rows if _is_open(row, start, row.name in optional)]
+    room = start.room.total()
+    for row in rows:
+        room = [r + a for r, a in zip(room, row.demand(start.size(row)), strict=True)]
+    requests = [_request(problem, start, row, row.name in optional) for row in rows]
+    found = allocate(requests, dict(zip(problem.resources, room, strict=True)))
+    return [_Offer(row, found.choices[row.name], found.worths[row.name], row.name in optional) for row in rows]
+
+
+def _is_open(row: Row, start: Standing, optional: bool) -> bool:
+    if row.held or row.deferred or row.seconds is None:
+        return False
+    if not start.seats[row.name]:
+        return optional
+    return not row.still or row.name in start.forced
+
+
+def _request(problem: Problem, start: Standing, row: Row, optional: bool) -> Request:
+    assert row.seconds is not None
+    sizes = _sizes(row, start.size(row))
+    demand = [row.demand(size) for size in sizes]
+    return Request(
+        row.name,
+        sizes,
+        {name: [amounts[column] for amounts in demand] for column, name in enumerate(problem.resources)},
+        [row.seconds(size) / row.trust for size in sizes],
+        remaining=1.0,
+        weight=row.weight * 2.0 ** max(-_MOST_DOUBLINGS, min(_MOST_DOUBLINGS, row.job.priority)),
+        present=start.size(row) if row.seats and not start.moved(row) else NOTHING,
+        change_cost=row.restart,
+        may_pause=optional,
+        rank=(-float(row.job.priority), row.job.arrived),
+    )
+
+
+def _sizes(row: Row, size: Pair) -> list[Pair]:
+    """Return the sizes that are compared, the minimum first; that which the job has is among them."""
+    (least_s, least_w), (most_s, most_w) = row.floor, row.ceiling
+    grid = {(s, w) for s in spread(least_s, most_s) for w in spread(least_w, most_w)} - row.barred
+    if size != (0, 0) and covers(size, row.floor):
+        grid.add(size)
+    return [row.floor, *sorted(grid - {row.floor})]
+
+
+def _total(offers: list[_Offer], standing: Standing) -> float:
+    return math.fsum(offer.worths.get(standing.size(offer.row), 0.0) for offer in offers)
+
+
+def _dealt(problem: Problem, start: Standing, offers: list[_Offer]) -> Standing | None:
+    """Place all who change anew, largest first; None if someone can't have the minimum that it must have."""
+    standing = start.copy()
+    moving = [offer for offer in offers if offer.choice.size != start.size(offer.row)]
+    for offer in moving:
+        standing.put(offer.row, {})
+    for offer in sorted(moving, key=lambda offer: _place_order(problem, offer)):
+        if not _place(standing, offer) and not offer.optional:
+            return None
+    return standing
+
+
+def _place_order(problem: Problem, offer: _Offer) -> tuple[float, str]:
+    return (-share(offer.row.demand(offer.choice.size), problem.capacity), offer.row.name)
+
+
+def _place(standing: Standing, offer: _Offer) -> bool:
+    """Give a row that has nothing the size of its choice, or the best smaller one that can be placed."""
+    if offer.choice.size == NOTHING:
+        return False
+    for size in _smaller(offer):
+        seats = standing.room.place(offer.row, size)
+        if seats is not None:
+            standing.put(offer.row, seats)
+            return True
+    return False
+
+
+def _smaller(offer: _Offer) -> list[Pair]:
+    """Return the chosen size and those within it, best first."""
+    within = [size for size in offer.worths if size != NOTHING and covers(offer.choice.size, size)]
+    return sorted(within, key=lambda size: (size != offer.choice.size, -offer.worths[size], size))
+
+
+def _adjusted(start: Standing, offers: list[_Offer]) -> Standing:
+    """Shrink where everyone sits first, then let the others grow one after another: nobody loses its minimum."""
+    standing = start.copy()
+    for offer in offers:
+        size = start.size(offer.row)
+        if offer.choice.size != size and covers(size, offer.choice.size):
+            standing.put(offer.row, _less(standing, offer))
+    for offer in sorted(offers, key=lambda offer: (-offer.choice.worth, offer.row.name)):
+        own = standing.seats[offer.row.name]
+        if standing.size(offer.row) != offer.choice.size and covers(offer.choice.size, standing.size(offer.row)):
+            standing.put(offer.row, {})
+            if not _place(standing, offer):
+                standing.put(offer.row, own)
+    return standing
+
+
+def _less(standing: Standing, offer: _Offer) -> dict[str, Pair]:
+    seats = standing.seats[offer.row.name]
+    return shrunk_seats(seats, offer.choice.size) if offer.choice.size != NOTHING else {}
+
+
+def _with_numbers(made: Plan, offers: list[_Offer]) -> Plan:
+    """Return the plan with what the allocation reckoned with beside each decision."""
+    numbers = {
+        offer.row.name: {"worth": offer.choice.worth, "price": offer.choice.price, "longer": offer.choice.longer}
+        for offer in offers
+    }
+    decisions = [
+        decision.model_copy(update={"allocation": numbers.get(decision.job, {})}) for decision in made.decisions
+    ]
+    return made.model_copy(update={"decisions": decisions})
