@@ -21,6 +21,9 @@ from optimus_core.scheduling.types import Plan, Snapshot
 from optimus_core.settings import Settings
 from optimus_core.store import CONFLICTS, FINAL, ActionRow, JobRow, Store, Transaction
 
+_WAITING_SECONDS = 30.0
+"""While a job waits somebody looks this often whether others than Optimus have made room: nobody else says so."""
+
 
 class Engine:
     """Optimus on one store.
@@ -56,22 +59,20 @@ class Engine:
         step = reconcile(self.ctx, job_id)
         with self.store.transaction() as tx:
             row = tx.peek_job(job_id)
-            cluster = row.cluster if row is not None else None
-        if cluster is not None:
-            self.round_if_due(cluster)
+        if row is not None:
+            often = self.settings.interval_seconds
+            self.round_if_due(row.cluster, min(often, _WAITING_SECONDS) if row.state == "queued" else often)
         return step
 
-    def round_if_due(self, cluster: str) -> None:
-        """Plan if something has been unplanned for a moment (a burst is one round), or if no round came for long."""
+    def round_if_due(self, cluster: str, idle_seconds: float) -> None:
+        """Plan if something has been unplanned for a moment (a burst is one round), or no round came for so long."""
         with self.store.transaction() as tx:
             row = tx.peek_cluster(cluster)
             if row is None or row.revised_at is None:
                 return
             waiting = (tx.now - row.revised_at).total_seconds() if row.revision != row.planned_revision else None
             idle = (tx.now - (row.planned_at or row.revised_at)).total_seconds()
-        if (waiting is not None and waiting >= self.settings.round_delay_seconds) or (
-            idle >= self.settings.interval_seconds
-        ):
+        if (waiting is not None and waiting >= self.settings.round_delay_seconds) or (idle >= idle_seconds):
             self.round(cluster)
 
     def round(self, cluster: str = "") -> rounds.RoundReport | None:

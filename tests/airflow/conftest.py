@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 _HOME = Path(tempfile.mkdtemp(prefix="optimus-airflow-tests-"))
+atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 if "airflow" not in sys.modules:  # Airflow reads its home once, when it is first imported
     os.environ["AIRFLOW_HOME"] = str(_HOME)
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"

@@ -62,7 +62,7 @@ def test_a_row_that_cant_be_understood_leaves_the_others_planned_and_can_be_stop
         spoil(tx, tx.job(bad.job_id))
     good = driven.submit(make_job(name="good", cpu="3", STEPS=3))
     wide = driven.submit(make_job(name="wide", cpu="3", STEPS=3))
-    assert driven.report(bad.job_id).reason.startswith("Can not be planned: error ")
+    assert driven.report(bad.job_id).reason.startswith("Left out of the plan, since ")
     (node,) = {replica.node for replica in driven.alive()}
     plan = driven.engine.peek()[1]
     assert {name for each in plan.decisions for name in each.placement} == {"a", "b"} - {node}

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -172,6 +173,17 @@ def test_a_job_without_room_starts_nothing_says_what_it_waits_for_and_starts_aft
     driver.engine.request_stop(first.job_id, by="ann")
     ids = (first.job_id, second.job_id)
     driver.drive(*ids, to=lambda: driver.report(second.job_id).state == "succeeded")
+
+
+def test_a_waiting_job_starts_once_others_than_optimus_have_made_room(driver, make_job, monkeypatch):
+    monkeypatch.setattr("optimus_core.engine.engine._WAITING_SECONDS", 0.2)
+    nodes = driver.cluster.nodes
+    with monkeypatch.context() as full:
+        full.setattr(driver.cluster, "nodes", lambda: [replace(node, others=node.allocatable) for node in nodes()])
+        made = driver.submit(make_job(STEPS=2))
+        driver.engine.step(made.job_id)
+        assert driver.report(made.job_id).reason_code == "waits_for_room"
+    assert driver.to_end(made.job_id).state == "succeeded"
 
 
 def test_a_refused_generation_fails_its_job_with_the_clusters_words(driver, make_job, tmp_path):
