@@ -1,8 +1,10 @@
-"""Which nodes: the fewest that hold a job, its workers and servers evenly over them.
+"""Which nodes: the fewest that hold a job.
 
 Source: Peng et al. (EuroSys 2018), section 5: nodes by available capacity, largest first; the first k that hold an
-even split. One deviation: a job that fits on one node whole goes to the fullest that holds it, which costs the job
-nothing and keeps large holes for others. Where no even split fits, the largest nodes are filled one after another.
+even split of workers and servers. Two deviations keep large holes for others: a job that fits on one node whole goes to
+the fullest that holds it; and one without servers, which gains nothing from an even split, fills the largest nodes and
+puts what is left over on the fullest node that holds it. Where no such split fits, the largest nodes are filled one
+after another.
 """
 
 from __future__ import annotations
@@ -61,7 +63,8 @@ class Room:
         """Return where ``size`` of a job goes, or None if it does not fit whole."""
         if size == (0, 0) or not self.names:
             return {} if size == (0, 0) else None
-        return self._on_one(row, size) or self._evenly(row, size) or self._filled(row, size)
+        several = self._evenly if size[0] else self._packed
+        return self._on_one(row, size) or several(row, size) or self._filled(row, size)
 
     def _on_one(self, row: Row, size: Pair) -> Seats | None:
         able = np.flatnonzero(_hold(self.free, row.demand(size)))
@@ -69,6 +72,23 @@ class Room:
             return None
         spare = capacities(self.free[able], row.worker if size[1] else row.server)
         return {self.names[int(able[int(spare.argmin())])]: size}
+
+    def _packed(self, row: Row, size: Pair) -> Seats | None:
+        """Fill the largest nodes, and put what is left over on the fullest that holds it."""
+        holds = capacities(self.free, row.worker)
+        counts: dict[int, int] = {}
+        left = size[1]
+        for node in _first_by(holds, left).tolist():
+            if left <= holds[node]:
+                able = np.flatnonzero(holds >= left)
+                able = able[~np.isin(able, list(counts))]
+                node = int(able[holds[able].argmin()])
+            counts[node] = min(left, int(holds[node]))
+            left -= counts[node]
+            if not left:
+                break
+        seats = {self.names[node]: (0, count) for node, count in counts.items()}
+        return seats if not left and self.holds(row, seats) else None
 
     def _evenly(self, row: Row, size: Pair) -> Seats | None:
         order = self._largest(row.worker if size[1] else row.server, sum(size))

@@ -1,4 +1,4 @@
-"""The fewest nodes, evenly."""
+"""The fewest nodes: evenly with servers, packed without."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ WITH_GPU = make_job("a", strategy="ps_sync", worker_demand={"cpu": 1000, GPU: 1}
     ("nodes", "job", "size", "want"),
     [
         pytest.param({"a": 4, "b": 2}, ALLREDUCE, (0, 2), {"b": (0, 2)}, id="the-fullest-that-holds-it-whole"),
-        pytest.param({"a": 4, "b": 4, "c": 4}, ALLREDUCE, (0, 6), {"a": (0, 3), "b": (0, 3)}, id="even-over-two"),
-        pytest.param({"a": 1, "b": 4, "c": 4}, ALLREDUCE, (0, 5), {"b": (0, 3), "c": (0, 2)}, id="largest-first"),
+        pytest.param({"a": 4, "b": 4, "c": 4}, ALLREDUCE, (0, 6), {"a": (0, 4), "b": (0, 2)}, id="full-nodes-first"),
+        pytest.param({"a": 1, "b": 4, "c": 4}, ALLREDUCE, (0, 5), {"a": (0, 1), "b": (0, 4)}, id="the-rest-best-fit"),
         pytest.param({"a": 2, "b": 2, "c": 2}, ALLREDUCE, (0, 6), {n: (0, 2) for n in "abc"}, id="as-many-as-needed"),
+        pytest.param({"a": 4, "b": 4, "c": 4}, SERVED, (1, 5), {"a": (0, 3), "b": (1, 2)}, id="even-over-two"),
         pytest.param({"a": 4, "b": 4}, SERVED, (2, 4), {"a": (1, 2), "b": (1, 2)}, id="both-roles-even"),
         pytest.param({"a": 3, "b": 3}, SERVED, (1, 3), {"a": (0, 2), "b": (1, 1)}, id="remainders-apart"),
         pytest.param({"a": 7, "b": 2}, ALLREDUCE, (0, 8), {"a": (0, 7), "b": (0, 1)}, id="filled-where-not-even"),
