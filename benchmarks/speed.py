@@ -107,7 +107,9 @@ def telling(points: np.ndarray, count: int) -> list[int]:
     wanted = np.geomspace(replicas[many].min(), replicas[many].max(), count - len(chosen))
     for size in wanted:
         rest = np.setdiff1d(many, chosen)
-        chosen.append(int(rest[np.argmin(np.abs(np.log(replicas[rest] / size)))]))
+        away = np.abs(np.log(replicas[rest] / size))
+        nearest = rest[away < away.min() + 1e-9]
+        chosen.append(int(nearest[nearest.size // 2]))
     return chosen
 
 

@@ -33,6 +33,10 @@ _TAIL, _SLOPES = 0.5, (0.05, 0.5)
 """Past its end a template goes on as a power of the steps: that of its last half, within bounds."""
 _INDEPENDENT = 0.6
 """So many independent points is one worth when templates are compared."""
+_INDEPENDENT_CURVE = 0.15
+"""The same when templates are compared with fitted curves, which are smooth where a template has noise of its own."""
+_ALIKE = 0.015
+"""Runs of one workload differ by so much anyway: a curve that is closer to the points is no better for it."""
 _RECENT = 1.0
 """The oldest point weighs exp(-1) of the newest."""
 _FAR = 0.1
@@ -41,7 +45,7 @@ _CURVE_FREEDOM = 4.0
 """Parameters that a fitted curve spends on the points and a template doesn't."""
 _PRIOR_ODDS = 20.0
 """How much more a template is believed than a fitted curve that explains the points as well."""
-_WIDER = 1.2
+_WIDER = 1.3
 """What the templates' own disagreement falls short of the errors that were measured on real runs."""
 _BEYOND = 0.2
 """What the spread grows for each e-fold of steps beyond the end of the templates."""
@@ -72,9 +76,10 @@ class Forecast(NamedTuple):
 
     def odds(self, misfit_of_curve: float, points: int) -> float:
         """Return how much more the templates are believed than a fitted curve with that misfit on the same points."""
-        independent = max(_INDEPENDENT * points, 1.0)
-        curve = max(misfit_of_curve, _EXACT) * (1 + _CURVE_FREEDOM / independent)
-        return _PRIOR_ODDS * math.exp(float(np.clip(independent / 2 * math.log(curve / self.misfit), -30, 30)))
+        independent = max(_INDEPENDENT_CURVE * points, 1.0)
+        curve = (misfit_of_curve + _ALIKE**2) * (1 + _CURVE_FREEDOM / independent)
+        ratio = curve / (self.misfit + _ALIKE**2)
+        return _PRIOR_ODDS * math.exp(float(np.clip(independent / 2 * math.log(ratio), -30, 30)))
 
 
 def misfit(series: Series, levels: Floats) -> float:

@@ -33,10 +33,10 @@ that promise more than that are mostly an early steep part that was carried on."
 _LEAST = 1e-9
 """Least normalised value that a curve predicts."""
 _REFINED = ((-0.5, 0.0, 0.5), (-0.5, 0.0, 0.5))
-_HALVINGS, _WORTH = 5, 0.5
+_HALVINGS, _WORTH = 10, 0.1
 """The grid is refined around its best shapes at most so often, while the likelihood gains so much."""
-_NOISY = 0.005
-"""With errors above this part of the largest loss the grid is fine enough as it is."""
+_NOISY = 0.01
+"""With relative errors above this the grid is fine enough as it is."""
 _KEPT = 0.02
 """Shapes believed less than this part of the best one's belief are dropped."""
 
@@ -99,8 +99,8 @@ def fit_curves(x: Floats, y: Floats, weights: Floats, *, rises: bool = False) ->
     base *= x.size / base.sum()
     shapes, mass = _GRID, np.ones(_GRID.shape[1])
     a, c, cost = _solve(shapes, x, y, base, rises)
-    for halving in range(_HALVINGS if cost.min() < x.size * _NOISY**2 else 0):
-        finer = _around(shapes, cost, 0.5**halving)
+    for halving in range(_HALVINGS if cost.min() < (base @ y**2) * _NOISY**2 else 0):
+        finer = _around(shapes, cost, 0.7**halving)
         fa, fc, fcost = _solve(finer, x, y, base, rises)
         gain = _INDEPENDENT * x.size * np.log(cost.min() / fcost.min())
         shapes, mass = np.concatenate([shapes, finer], axis=1), np.append(mass, np.full(fcost.size, 1 / fcost.size))

@@ -67,5 +67,5 @@ _USUAL = {
     SpeedKind.ALL_REDUCE: (0.8, 0.15, 0.02),
 }
 """Shares of a step's time at one worker and one server in a job that scales as most do."""
-_CROSSING = (0.1, 0.03)
+_CROSSING = (0.5, 0.1)
 """The same of what is lost as soon as replicas are on more than one node, and for each doubling of them then."""

@@ -27,7 +27,7 @@ _OVERLAPS = (1.0, 1.5, 2.5)
 """Exponents of overlap that are tried."""
 _DOUBTED = 1.0
 """What an exponent other than 1 must gain in log-likelihood to be taken."""
-_SHAPE_SPREAD = 1.5
+_SHAPE_SPREAD = 0.8
 """Standard deviation of the logarithm of each t around the usual shape, from job to job."""
 _NOISE = 0.05
 """Relative standard deviation that a speed sample is believed to have at least, misfit of the formula included."""

@@ -145,3 +145,47 @@ def test_a_million_points_are_thinned():
     steps = np.arange(1, 1_000_001)
     model = ConvergenceModel(max_points=200).fit(steps, curve(steps, b0=2e-5))
     assert model.predict([2_000_000])[0] == pytest.approx(curve(2_000_000, b0=2e-5), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "losses_at",
+    [
+        pytest.param(lambda k: 1.5 * (k + 20) ** -0.4 + 0.2, id="power law"),
+        pytest.param(lambda k: 2 * np.exp(-k / 150) + 0.3, id="exponential"),
+        pytest.param(lambda k: 2 * np.exp(-((k / 100) ** 0.6)) + 0.3, id="stretched"),
+    ],
+)
+def test_curves_of_other_families_are_followed(losses_at):
+    steps = np.arange(1.0, 501)
+    losses = losses_at(steps) * (1 + 0.01 * np.random.default_rng(0).standard_normal(500))
+    assert ConvergenceModel(drift=0).fit(steps, losses).predict([1000])[0] == pytest.approx(losses_at(1000.0), rel=0.06)
+
+
+def test_a_metric_that_rises_is_foretold_and_crosses_its_goal():
+    steps = np.arange(1.0, 401)
+    accuracy = 0.9 - 0.8 * np.exp(-steps / 200)
+    model = ConvergenceModel(rises=True).fit(steps, accuracy)
+    assert model.predict([1000])[0] == pytest.approx(0.9 - 0.8 * math.exp(-5), rel=0.03)
+    assert model.step_of_loss(0.82).value == pytest.approx(200 * math.log(10), rel=0.1)
+
+
+def test_a_loss_that_may_or_may_not_be_reached_can_not_be_known_yet():
+    steps = np.arange(1, 2001)
+    losses = curve(steps) * (1 + 0.02 * np.random.default_rng(0).standard_normal(2000))
+    model = ConvergenceModel().fit(steps, losses)
+    assert model.step_of_loss(0.27).is_known is False
+    assert model.step_of_loss(0.4).is_known
+
+
+def test_the_newest_points_count_most_after_a_drop():
+    steps = np.arange(1, 1001)
+    losses = np.where(steps <= 800, 1.0 + 2 * np.exp(-steps / 50), 0.6)
+    assert ConvergenceModel(drift=0).fit(steps, losses).predict([1200])[0] == pytest.approx(0.6, rel=0.1)
+
+
+def test_a_single_point_may_lie_further_off_than_the_level():
+    steps = np.arange(1, 301)
+    losses = curve(steps) * (1 + 0.05 * np.random.default_rng(1).standard_normal(300))
+    model = ConvergenceModel().fit(steps, losses)
+    (low, high), (lowest, highest) = model.predict_interval([400]), model.predict_interval([400], points=True)
+    assert lowest[0] < low[0] < high[0] < highest[0]

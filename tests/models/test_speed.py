@@ -89,3 +89,33 @@ def test_speeds_are_never_negative_and_scale_with_the_samples(kind, seen, factor
     assert (one > 0).all()
     assert np.isfinite(one).all()
     assert other == pytest.approx(one * factor, rel=1e-4)
+
+
+def test_what_crosses_nodes_is_slower_by_what_the_samples_tell():
+    workers, nodes = np.array([1, 2, 4, 4, 8, 16]), np.array([1, 1, 1, 2, 2, 4])
+    seconds = 0.1 + 0.002 * workers + np.where(nodes > 1, 0.08, 0.0)
+    model = SpeedModel(SpeedKind.ALL_REDUCE, batch_per="worker").fit(workers * 0, workers, 1 / seconds, nodes=nodes)
+    assert 1 / model.predict(0, 4, 1) == pytest.approx(0.108, rel=0.06)
+    assert 1 / model.predict(0, 4, 2) == pytest.approx(0.188, rel=0.06)
+    again = SpeedModel.from_dict(json.loads(json.dumps(model.to_dict())))
+    assert again.predict(0, 8, 2) == model.predict(0, 8, 2)
+
+
+def test_overlapping_communication_is_noticed():
+    p, w = SIZES
+    compute, wire = 0.64 / w, 0.05 * w / p
+    model = SpeedModel(SpeedKind.PS_SYNC, batch_size=64).fit(p, w, 1 / np.maximum(compute, wire))
+    assert model.overlap_ > 1
+
+
+def test_one_slow_sample_among_many_changes_little():
+    truth = TRUTHS[SpeedKind.PS_SYNC](*SIZES)
+    spoiled = truth.copy()
+    spoiled[10] /= 20
+    model = SpeedModel(SpeedKind.PS_SYNC, batch_size=64).fit(*SIZES, spoiled)
+    assert np.abs(model.predict(*SIZES) / truth - 1).mean() < 0.05
+
+
+def test_older_samples_count_less_by_their_weight():
+    model = SpeedModel(SpeedKind.ALL_REDUCE).fit([0, 0], [2, 2], [5.0, 10.0], weights=[0.001, 1.0])
+    assert model.predict(0, 2) == pytest.approx(10.0, rel=0.02)
