@@ -6,6 +6,7 @@ the slowest server is the step's (section 5.3 of the Optimus paper, EuroSys 2018
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,8 @@ class Block:
     name: str
     size: int
     """Parameters in it."""
+    key: int | None = None
+    """Its key in MXNet's store; None: its place in the order of the names."""
 
 
 @dataclass(frozen=True)
@@ -138,14 +141,16 @@ def _best_fit(filling: _Filling, size: int, total: int) -> int:
 def mxnet(blocks: Sequence[Block], servers: int) -> Assignment:
     """Assign blocks as MXNet's KVStore does: small ones by a hash of their place, large ones evenly over all servers.
 
-    Keys are those of gluon's Trainer: the places in the order of the names.
+    A key that is not given is the block's place in the order of the names, as gluon's Trainer counts; gluon also counts
+    arrays that no server holds, such as running means.
 
     Raises:
         SpecificationError: as :func:`paa`.
     """
     _check(blocks, servers)
     filling = _Filling(servers)
-    for key, block in enumerate(sorted(blocks, key=lambda b: b.name)):
+    for place, block in enumerate(sorted(blocks, key=lambda b: b.name)):
+        key = place if block.key is None else block.key
         if block.size < MXNET_BIGARRAY_BOUND:
             filling.put(key * _MXNET_PRIME % servers, Slice(block.name, 0, block.size))
         else:
@@ -193,8 +198,8 @@ def most_servers(blocks: Sequence[Block]) -> int:
 
 def _cut(block: Block, parts: int) -> list[Slice]:
     """Return ``parts`` slices of a block whose sizes differ by at most one."""
-    bounds = [block.size * i // parts for i in range(parts + 1)]
-    return [Slice(block.name, begin, end - begin) for begin, end in zip(bounds, bounds[1:], strict=False)]
+    bounds = [(2 * block.size * i + parts) // (2 * parts) for i in range(parts + 1)]
+    return [Slice(block.name, begin, end - begin) for begin, end in itertools.pairwise(bounds)]
 
 
 def _check(blocks: Sequence[Block], servers: int) -> None:
@@ -207,3 +212,5 @@ def _check(blocks: Sequence[Block], servers: int) -> None:
         if block.name in seen:
             raise SpecificationError(f"the block {checks.shown(block.name)} is given twice. Give each its own name.")
         seen.add(block.name)
+        if block.key is not None:
+            checks.whole(block.key, f"the key of block {checks.shown(block.name)}", 0)
