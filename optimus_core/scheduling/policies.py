@@ -11,8 +11,8 @@ from typing import Protocol
 
 from optimus_core import checks
 from optimus_core.scheduling import baselines
+from optimus_core.scheduling.marginal import marginal_gain
 from optimus_core.scheduling.plan import plan
-from optimus_core.scheduling.priced import priced
 from optimus_core.scheduling.speeds import RateOf, model_rate
 from optimus_core.scheduling.types import Plan, Snapshot
 
@@ -26,8 +26,8 @@ class Policy(Protocol):
 
 POLICIES: Mapping[str, Policy] = MappingProxyType(
     {
-        "optimus": priced,
-        "gain": plan,
+        "optimus": plan,
+        "gain": marginal_gain,
         "paper": baselines.paper,
         "drf": baselines.fair_shares,
         "tetris": baselines.tetris,

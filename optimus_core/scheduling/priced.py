@@ -15,9 +15,9 @@ from optimus_core.scheduling.allocate import Choice, allocate
 from optimus_core.scheduling.allocation import share
 from optimus_core.scheduling.explain import explain
 from optimus_core.scheduling.placement import shrunk_seats
-from optimus_core.scheduling.plan import after
 from optimus_core.scheduling.request import NOTHING, Request, spread
 from optimus_core.scheduling.rows import Problem, Row, covers, is_known, prepare
+from optimus_core.scheduling.settle import after
 from optimus_core.scheduling.speeds import Pair, RateOf, model_rate
 from optimus_core.scheduling.types import Plan, Snapshot
 

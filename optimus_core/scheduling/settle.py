@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 from optimus_core.scheduling.admission import Standing, admit
 from optimus_core.scheduling.allocation import Path, grow, share
@@ -167,3 +168,18 @@ def _seats_for(standing: Standing, row: Row, size: Pair) -> Seats | None:
     if size == row.present and standing.room.holds(row, row.seats):
         return row.seats
     return standing.room.place(row, size)
+
+
+def after(problem: Problem, standing: Standing) -> Problem:
+    """Return the problem in which ``standing`` has come true."""
+    rows = [_row_after(row, standing) for row in problem.rows]
+    return replace(problem, rows=rows)
+
+
+def _row_after(row: Row, standing: Standing) -> Row:
+    seats, size = standing.seats[row.name], standing.size(row)
+    if seats == row.seats:
+        return row
+    held = row.held or (size != (0, 0) and not row.job.resizable)
+    floor, ceiling = (size, size) if held else (row.floor, row.ceiling)
+    return replace(row, present=size, seats=seats, held=held, floor=floor, ceiling=ceiling)

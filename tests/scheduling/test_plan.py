@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from optimus_core.reasons import ReasonCode
+from optimus_core.scheduling.marginal import marginal_gain
 from optimus_core.scheduling.plan import apply_plan, plan
 from optimus_core.scheduling.types import JobView, Node, Remaining, Size
 from tests.scheduling.builders import GPU, make_job, make_node, make_snapshot, running, sizes, speed
@@ -20,7 +21,7 @@ def cases() -> dict[str, tuple[list[Node], list[JobView], dict[str, tuple[int, i
     return {
         "alone, a job takes what it can use": (one, [make_job("a", speed=LINEAR)], {"a": (0, 4)}),
         "speed that does not rise is worth no worker": (one, [make_job("a", speed=FLAT)], {"a": (0, 1)}),
-        "equal jobs share": (one, [make_job(n, speed=LINEAR) for n in "ab"], {"a": (0, 2), "b": (0, 2)}),
+        "of equal jobs one is done first": (one, [make_job(n, speed=LINEAR) for n in "ab"], {"a": (0, 3), "b": (0, 1)}),
         "minimum in order of arrival": (
             one,
             [make_job("late", 2, min_workers=3), make_job("early", 1, min_workers=3)],
@@ -178,7 +179,11 @@ def test_a_job_that_was_just_changed_is_not_changed_again_by_choice() -> None:
 
 def test_the_remaining_work_that_is_unknown_is_taken_from_others() -> None:
     jobs = [running("a", {"n": (0, 1)}, steps=None, speed=LINEAR), running("b", {"n": (0, 1)}, speed=LINEAR)]
-    assert sizes(plan(make_snapshot([make_node("n")], jobs)))["a"] == (0, 2)
+    assert sizes(marginal_gain(make_snapshot([make_node("n")], jobs)))["a"] == (0, 2)
+    assert sizes(plan(make_snapshot([make_node("n")], jobs[:1] + [running("b", {"n": (0, 1)}, steps=1e6)])))["a"] > (
+        0,
+        2,
+    )
 
 
 def test_a_default_model_may_start_large_but_changes_nothing_that_runs() -> None:
@@ -194,8 +199,9 @@ def test_weighting_by_the_remaining_time_favours_short_jobs() -> None:
     jobs = [make_job("long", steps=50000.0, speed=LINEAR), make_job("short", steps=500.0, speed=LINEAR)]
     snapshot = make_snapshot([make_node("n", 6)], jobs)
     weighted = make_snapshot([make_node("n", 6)], jobs, remaining_weight=2.0)
-    assert sizes(plan(snapshot))["short"] == (0, 1)
-    assert sizes(plan(weighted))["short"] == (0, 5)
+    assert sizes(marginal_gain(snapshot))["short"] == (0, 1)
+    assert sizes(marginal_gain(weighted))["short"] == (0, 5)
+    assert sizes(plan(snapshot))["short"] == (0, 5)
 
 
 def test_a_scheduler_process_counts_on_the_first_node() -> None:
