@@ -129,7 +129,8 @@ def _fit_dict(model: ConvergenceModel, below: float | None) -> dict[str, Any]:
         },
     }
     if below is not None:
-        data["below"] = {"loss": below, **_estimate(model.step_of_loss(below))}
+        reached = model.step_of_loss(below)
+        data["below"] = {"loss": below, "known": reached.is_known, **_estimate(reached)}
     return data
 
 
@@ -148,7 +149,8 @@ def _print_fit(data: dict[str, Any]) -> None:
     )
     if "below" in data:
         end = data["below"]
-        said = f"at step {end['step']:.0f}" if end["step"] is not None else "never, as far as the curve tells"
+        never = "never, as far as the curve tells" if end["known"] else "can't be known yet"
+        said = f"at step {end['step']:.0f}" if end["step"] is not None else never
         out.print(f"below {end['loss']:g}: {said}")
 
 
