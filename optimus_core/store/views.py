@@ -1,0 +1,57 @@
+"""Queries of people who look on: bounded, paged, and of those DAGs only that somebody may read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Select, func, select
+
+from optimus_core.store.tables import EventRow, GenerationRow, JobRow
+from optimus_core.store.transaction import Transaction
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which jobs are asked for; what is None or empty leaves the choice open."""
+
+    dag_id: str | None = None
+    run_id: str | None = None
+    task_id: str | None = None
+    map_index: int | None = None
+    cluster: str | None = None
+    states: tuple[str, ...] = ()
+
+
+def jobs_page(
+    tx: Transaction, dags: Collection[str], wanted: Wanted, *, before: int | None, limit: int
+) -> tuple[list[JobRow], int]:
+    """Return the newest ``limit`` jobs of ``dags`` with an id below ``before``, and how many there are in all."""
+    query = _chosen(select(JobRow), dags, wanted)
+    total = tx.session.scalar(_chosen(select(func.count(JobRow.id)), dags, wanted)) or 0
+    if before is not None:
+        query = query.where(JobRow.id < before)
+    return list(tx.session.scalars(query.order_by(JobRow.id.desc()).limit(limit))), total
+
+
+def _chosen(query: Select[Any], dags: Collection[str], wanted: Wanted) -> Select[Any]:
+    query = query.where(JobRow.dag_id.in_(dags))
+    for name in ("dag_id", "run_id", "task_id", "map_index", "cluster"):
+        value = getattr(wanted, name)
+        if value is not None:
+            query = query.where(getattr(JobRow, name) == value)
+    return query.where(JobRow.state.in_(wanted.states)) if wanted.states else query
+
+
+def generations_of(tx: Transaction, job_ids: Iterable[int], limit: int) -> list[GenerationRow]:
+    """Return the newest ``limit`` generations of several jobs, oldest first."""
+    query = select(GenerationRow).where(GenerationRow.job_id.in_(tuple(job_ids)))
+    newest = query.order_by(GenerationRow.wanted_at.desc(), GenerationRow.number.desc()).limit(limit)
+    return list(tx.session.scalars(newest))[::-1]
+
+
+def events_page(tx: Transaction, job_id: int, *, after: int, limit: int) -> list[EventRow]:
+    """Return at most ``limit`` rows of a job's history whose id lies above ``after``, oldest first."""
+    query = select(EventRow).where(EventRow.job_id == job_id, EventRow.id > after)
+    return list(tx.session.scalars(query.order_by(EventRow.id).limit(limit)))

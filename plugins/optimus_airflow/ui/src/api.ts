@@ -1,0 +1,76 @@
+// Answers of the API, and polling that costs next to nothing while nothing changes.
+import { useCallback, useEffect, useRef, useState } from "react";
+
+export type Job = {
+  name: string; title: string; cluster: string; dag_id: string | null; run_id: string | null; task_id: string | null;
+  state: string; phase: string; servers: number; workers: number; step: number | null; loss: number | null;
+  remaining_steps: number | null; predicted_seconds: number | null; reason: string; pinned: Record<string, number> | null;
+  attempt: number; checkpoint_step: number | null; created_at: string;
+};
+export type JobsPage = { jobs: Job[]; total: number; next: number | null };
+export type Generation = {
+  job?: string; number: number; state: string; servers: number; workers: number; why: string;
+  wanted_at: string; running_at: string | null; gone_at: string | null;
+};
+export type Series = { name: string; seen: number; points: [number, number][] };
+export type Detail = {
+  job: Job; editable: boolean; generations: Generation[]; series: Series[];
+  estimate: { seconds_saved_by_one_worker?: number | null; seconds_saved_by_one_server?: number | null };
+  events: { id: number; time: string; kind: string; text: string }[];
+  speeds: { servers: number; workers: number; steps_per_second: number; samples: number }[];
+  replicas: { replica: string; generation: number; tail: string }[];
+};
+export type Amounts = Record<string, number>;
+export type Node = { name: string; ready: boolean; allocatable: Amounts; others: Amounts; jobs: Record<string, Amounts> };
+export type ClusterView = { cluster: string; error: string | null; nodes: Node[]; sizes: Generation[]; rounds: { time: string; changes: number }[] };
+type Decision = { servers: number; workers: number; predicted_seconds: number | null; why: string };
+export type Comparison = { name: string; title: string; now: Decision; then: Decision | null };
+
+const address = (path: string) => new URL(`optimus/api/${path}`, document.baseURI).toString();
+
+export class Refused extends Error {
+  constructor(readonly status: number, message: string) {
+    super(message);
+  }
+}
+
+const told = async (answer: Response): Promise<string> => {
+  const body = (await answer.json().catch(() => null)) as { detail?: unknown } | null;
+  return typeof body?.detail === "string" ? body.detail : `The server answered ${answer.status}.`;
+};
+
+export const post = async <T>(path: string, body: unknown = {}): Promise<T> => {
+  const answer = await fetch(address(path), {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+  });
+  if (!answer.ok) throw new Refused(answer.status, await told(answer));
+  return (await answer.json()) as T;
+};
+
+export type Polled<T> = { data: T | null; error: Refused | null; at: number | null; again: () => void };
+
+export const usePolled = <T>(path: string, seconds = 5): Polled<T> => {
+  const [state, setState] = useState<Omit<Polled<T>, "again">>({ data: null, error: null, at: null });
+  const tag = useRef<string | null>(null);
+  const ask = useCallback(async () => {
+    try {
+      const answer = await fetch(address(path), { headers: tag.current ? { "If-None-Match": tag.current } : {} });
+      if (answer.status === 304) return setState((old) => ({ ...old, error: null, at: Date.now() }));
+      if (!answer.ok) throw new Refused(answer.status, await told(answer));
+      const data = (await answer.json()) as T;
+      tag.current = answer.headers.get("etag");
+      return setState({ data, error: null, at: Date.now() });
+    } catch (problem) {
+      const error = problem instanceof Refused ? problem : new Refused(0, "The server can't be reached.");
+      return setState((old) => ({ ...old, error }));
+    }
+  }, [path]);
+  useEffect(() => {
+    tag.current = null;
+    setState({ data: null, error: null, at: null });
+    void ask();
+    const timer = setInterval(() => document.hidden || void ask(), seconds * 1000);
+    return () => clearInterval(timer);
+  }, [ask, seconds]);
+  return { ...state, again: () => void ask() };
+};

@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+
+import { amount, duration, path, size } from "./format";
+
+test.each([
+  [null, "unknown"],
+  [Number.NaN, "unknown"],
+  [12.4, "12 s"],
+  [600, "10 min"],
+  [9000, "2.5 h"],
+  [259_200, "3.0 d"],
+])("%s seconds read as %s", (seconds, text) => expect(duration(seconds)).toBe(text));
+
+test("amounts have units", () => {
+  expect(amount("cpu", 1500)).toBe("1.5 cores");
+  expect(amount("memory", 2 ** 30)).toBe("1 GiB");
+  expect(amount("nvidia.com/gpu", 2)).toBe("2 nvidia.com/gpu");
+});
+
+test("a job without servers has none to show", () => expect(size({ servers: 0, workers: 3 })).toBe("3 workers"));
+
+test("a curve fills its box, and a flat one divides by nothing", () => {
+  expect(path([[0, 2], [10, 1]], 100, 50)).toBe("M0.0 0.0L100.0 50.0");
+  expect(path([[1, 5]], 100, 50)).toBe("M0.0 50.0");
+  expect(path([], 100, 50)).toBe("");
+});

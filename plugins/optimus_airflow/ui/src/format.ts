@@ -1,0 +1,30 @@
+// Numbers and times as people read them, with units.
+export const duration = (seconds: number | null | undefined): string => {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "unknown";
+  if (seconds < 90) return `${Math.round(seconds)} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800 ? `${(seconds / 3600).toFixed(1)} h` : `${(seconds / 86_400).toFixed(1)} d`;
+};
+
+export const amount = (resource: string, value: number): string => {
+  if (resource === "cpu") return `${+(value / 1000).toFixed(2)} cores`;
+  if (resource === "memory") return `${+(value / 2 ** 30).toFixed(2)} GiB`;
+  return `${value} ${resource}`;
+};
+
+export const size = (it: { servers: number; workers: number }): string =>
+  it.servers ? `${it.servers} servers, ${it.workers} workers` : `${it.workers} workers`;
+
+export const moment = (iso: string): string => new Date(iso).toLocaleString();
+
+export const path = (points: [number, number][], width: number, height: number): string => {
+  if (points.length === 0) return "";
+  const xs = points.map(([x]) => x);
+  const ys = points.map(([, y]) => y);
+  const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+  const across = right - left || 1;
+  const up = high - low || 1;
+  return points
+    .map(([x, y], i) => `${i ? "L" : "M"}${(((x - left) / across) * width).toFixed(1)} ${(height - ((y - low) / up) * height).toFixed(1)}`)
+    .join("");
+};

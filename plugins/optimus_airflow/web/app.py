@@ -1,0 +1,134 @@
+"""The API behind the page. Each route asks Airflow for the user and for his right to the DAG; only scripts are open."""
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Any
+
+from airflow.api_fastapi.core_api.security import GetUserDep
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
+from pydantic import BaseModel
+from sqlalchemy.exc import DBAPIError
+
+from optimus_airflow.web import page
+from optimus_airflow.web.access import editable_job, may, opened, readable_dags, readable_job
+from optimus_airflow.web.schemas import ClusterView, Comparison, Job, JobDetail, JobsPage, Pin, WhatIf
+from optimus_core.engine import views
+from optimus_core.errors import OptimusError, StoreError
+from optimus_core.store import LIVE, is_unreachable
+from optimus_core.store.views import Wanted
+
+BUNDLE = Path(__file__).parents[1] / "ui" / "bundle" / "optimus.js"
+_Text = Annotated[str | None, Query(max_length=600)]
+_Id = Annotated[int | None, Query(ge=0, lt=2**31)]
+
+
+def make_app() -> FastAPI:
+    """Return the application."""
+    app = FastAPI(title="Optimus", version="1", docs_url=None, redoc_url=None, openapi_url=None)
+    app.get("/optimus.js", include_in_schema=False)(bundle)
+    app.get("/jobs/{name}", response_class=HTMLResponse, include_in_schema=False)(job_page)
+    app.get("/api/jobs", response_model=JobsPage)(list_jobs)
+    app.get("/api/jobs/{name}", response_model=JobDetail)(job_detail)
+    app.get("/api/clusters/{cluster}", response_model=ClusterView)(cluster_view)
+    app.post("/api/clusters/{cluster}/what-if")(what_if)
+    app.post("/api/jobs/{name}/stop")(stop)
+    app.post("/api/jobs/{name}/pin")(pin)
+    app.post("/api/jobs/{name}/unpin")(unpin)
+    app.exception_handler(OptimusError)(_told)
+    app.exception_handler(DBAPIError)(_unreachable)
+    return app
+
+
+def bundle() -> FileResponse:
+    """The scripts: the same for all, with nothing of any job in them."""
+    return FileResponse(BUNDLE, media_type="text/javascript", headers={"Cache-Control": "no-cache"})
+
+
+def job_page(name: str, user: GetUserDep) -> HTMLResponse:
+    """One job as a plain page."""
+    report = readable_job(name, user)
+    return HTMLResponse(page.job_page(report, opened().history(report.id)), headers=page.HEADERS)
+
+
+def list_jobs(
+    request: Request,
+    user: GetUserDep,
+    dag_id: _Text = None,
+    run_id: _Text = None,
+    task_id: _Text = None,
+    map_index: Annotated[int | None, Query(ge=-1, lt=2**31)] = None,
+    cluster: _Text = None,
+    live: bool = False,
+    before: _Id = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> Response:
+    """Jobs of DAGs that the user may read, newest first."""
+    wanted = Wanted(dag_id, run_id, task_id, map_index, cluster, LIVE if live else ())
+    found = views.list_jobs(opened().ctx, readable_dags(user), wanted, before=before, limit=limit)
+    return _answer(request, JobsPage(**found))
+
+
+def job_detail(
+    name: str,
+    request: Request,
+    user: GetUserDep,
+    points: Annotated[int, Query(ge=4, le=2000)] = 500,
+    events_after: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    events: Annotated[int, Query(ge=0, le=1000)] = 500,
+) -> Response:
+    """Everything of one job."""
+    report = readable_job(name, user)
+    found = views.job_detail(opened().ctx, report.id, points=points, events_after=events_after, events=events)
+    return _answer(request, JobDetail(**found, editable=may(user, "PUT", report.dag_id)))
+
+
+def cluster_view(cluster: str, request: Request, user: GetUserDep) -> Response:
+    """A cluster's nodes, and the sizes over time of the jobs that the user may read."""
+    return _answer(request, ClusterView(**views.cluster_view(opened().ctx, cluster, readable_dags(user))))
+
+
+def what_if(cluster: str, change: WhatIf, user: GetUserDep) -> list[Comparison]:
+    """The plan that would result beside the present one; changes nothing."""
+    found = views.what_if(opened().ctx, cluster, readable_dags(user), change.model_dump())
+    return [Comparison(**each) for each in found]
+
+
+def stop(name: str, user: GetUserDep) -> Job:
+    """Stop a job."""
+    return _job(opened().stop(editable_job(name, user).name, user.get_name()))
+
+
+def pin(name: str, size: Pin, user: GetUserDep) -> Job:
+    """Hold a job at a size."""
+    report = editable_job(name, user)
+    return _job(opened().pin(report.name, user.get_name(), workers=size.workers, servers=size.servers))
+
+
+def unpin(name: str, user: GetUserDep) -> Job:
+    """Let the allocation size a job again."""
+    return _job(opened().unpin(editable_job(name, user).name, user.get_name()))
+
+
+def _job(report: Any) -> Job:
+    return Job(**report.to_dict())
+
+
+def _answer(request: Request, body: BaseModel) -> Response:
+    """Return ``body``, or nothing but 304 if the asker has it already."""
+    text = body.model_dump_json()
+    tag = f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    return Response(text, media_type="application/json", headers=headers)
+
+
+async def _told(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, 503 if isinstance(error, StoreError) else 409)
+
+
+async def _unreachable(request: Request, error: Exception) -> JSONResponse:
+    if not is_unreachable(error):
+        raise error
+    return JSONResponse({"detail": "Optimus' database can't be used now. Look for why: optimus doctor"}, 503)

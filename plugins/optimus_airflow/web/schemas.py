@@ -1,0 +1,128 @@
+"""The shapes of the API's answers and questions."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from optimus_core import checks
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Job(BaseModel):
+    """A job as it stands. Times are ISO 8601 in UTC, durations seconds."""
+
+    id: int
+    name: str
+    title: str
+    cluster: str
+    dag_id: str | None
+    run_id: str | None
+    task_id: str | None
+    map_index: int | None
+    state: str
+    phase: str
+    attempt: int
+    servers: int
+    workers: int
+    step: int | None
+    epoch: float | None
+    loss: float | None
+    remaining_steps: float | None
+    predicted_seconds: float | None
+    reason: str
+    reason_code: str | None
+    pinned: dict[str, int] | None
+    checkpoint_step: int | None
+    created_at: str
+    started_at: str | None
+    ended_at: str | None
+    stepped_at: str | None
+
+
+class JobsPage(BaseModel):
+    """Some jobs, newest first; ``next`` is the ``before`` of the page after this one."""
+
+    jobs: list[Job]
+    total: int
+    next: int | None
+
+
+class Series(BaseModel):
+    """One metric by step, cut down to what a screen shows; ``seen`` counts the points that there were."""
+
+    name: str
+    seen: int
+    points: list[tuple[float, float]]
+
+
+class JobDetail(BaseModel):
+    """Everything of one job."""
+
+    job: Job
+    editable: bool
+    estimate: dict[str, Any]
+    generations: list[dict[str, Any]]
+    events: list[dict[str, Any]]
+    series: list[Series]
+    speeds: list[dict[str, float]]
+    replicas: list[dict[str, Any]]
+
+
+class Node(BaseModel):
+    """A node: what it offers, what others hold of it, and who of ours holds what (cpu in millicores, bytes)."""
+
+    name: str
+    ready: bool
+    allocatable: dict[str, int]
+    others: dict[str, int]
+    jobs: dict[str, dict[str, int]]
+
+
+class ClusterView(BaseModel):
+    """A cluster; ``error`` says why its nodes are not known."""
+
+    cluster: str
+    error: str | None
+    nodes: list[Node]
+    sizes: list[dict[str, Any]]
+    rounds: list[dict[str, Any]]
+
+
+class Pin(_Strict):
+    """A size to hold."""
+
+    workers: Annotated[int, Field(ge=1, le=checks.MOST)]
+    servers: Annotated[int, Field(ge=0, le=checks.MOST)] | None = None
+
+
+_Name = Annotated[str, Field(max_length=600)]
+
+
+class WhatIf(_Strict):
+    """What would be different: names of nodes and jobs, and priorities by the job's name."""
+
+    without_node: _Name | None = None
+    add_like_node: _Name | None = None
+    without_job: _Name | None = None
+    priority: Annotated[dict[_Name, Annotated[int, Field(ge=-checks.MOST, le=checks.MOST)]], Field(max_length=100)] = {}
+
+
+class Decision(BaseModel):
+    """What a plan gives to a job."""
+
+    servers: int
+    workers: int
+    predicted_seconds: float | None
+    why: str
+
+
+class Comparison(BaseModel):
+    """A job now and under the changed conditions; ``then`` is null if it would be gone."""
+
+    name: str
+    title: str
+    now: Decision
+    then: Decision | None
