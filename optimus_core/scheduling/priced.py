@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from optimus_core.scheduling.admission import Standing, admit
 from optimus_core.scheduling.allocate import Choice, allocate
 from optimus_core.scheduling.allocation import share
@@ -104,12 +106,12 @@ def _is_open(row: Row, start: Standing, optional: bool) -> bool:
 def _request(problem: Problem, start: Standing, row: Row, optional: bool) -> Request:
     assert row.seconds is not None
     sizes = _sizes(row, start.size(row))
-    demand = [row.demand(size) for size in sizes]
+    demand = np.array(sizes) @ np.array([row.server, row.worker]) + np.array(row.extra)
     return Request(
         row.name,
         sizes,
-        {name: [amounts[column] for amounts in demand] for column, name in enumerate(problem.resources)},
-        [row.seconds(size) / row.trust for size in sizes],
+        {name: demand[:, column] for column, name in enumerate(problem.resources)},
+        np.array(row.seconds.table(sizes)) / row.trust,
         remaining=1.0,
         weight=row.weight * 2.0 ** max(-_MOST_DOUBLINGS, min(_MOST_DOUBLINGS, row.job.priority)),
         present=start.size(row) if row.seats and not start.moved(row) else NOTHING,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from optimus_core.models.speed import SpeedModel
 from optimus_core.scheduling.types import JobView
@@ -33,6 +34,16 @@ class Seconds:
             seconds = self._known[size] = self._work / speed if (speed := self.speed(size)) > 0 else math.inf
         return seconds
 
+    def table(self, sizes: Sequence[Pair]) -> list[float]:
+        """Return the seconds at many sizes, which a model gives at once."""
+        if isinstance(self._rate, _Blocks) and len(sizes) > _SIDE:
+            wanted = np.array(sizes)
+            speed = self._rate.many(wanted) * (wanted[:, 1] if self._scaled else 1)
+            able = np.isfinite(speed) & (speed > 0) & (wanted[:, 1] > 0)
+            seconds = np.where(able, self._work / np.where(able, speed, 1.0), math.inf).tolist()
+            self._known.update(zip(sizes, seconds, strict=True))
+        return [self(size) for size in sizes]
+
     def speed(self, size: Pair) -> float:
         """Return the work per second at ``size``, in the unit of the remaining work."""
         if size[1] < 1:
@@ -52,6 +63,10 @@ class _Blocks:
     def __init__(self, model: SpeedModel) -> None:
         self._model = model
         self._blocks: dict[Pair, list[list[float]]] = {}
+
+    def many(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the speeds at rows of (servers, workers)."""
+        return np.asarray(self._model.predict(sizes[:, 0], sizes[:, 1]), dtype=np.float64)
 
     def __call__(self, servers: int, workers: int) -> float:
         block = (servers // _SIDE, workers // _SIDE)
