@@ -8,12 +8,14 @@ from typing import Any
 
 from optimus_core.checks import passable
 from optimus_core.cluster.base import Cluster
+from optimus_core.engine.collect import loss_points
 from optimus_core.engine.context import Context
 from optimus_core.engine.launch import job_of
 from optimus_core.engine.result import result_of
 from optimus_core.engine.verdict import Verdict
 from optimus_core.reasons import ReasonCode
 from optimus_core.store import ACTIVE, CONFLICTS, FINAL, LIVE, GenerationRow, JobRow, Transaction
+from optimus_core.workload import remember
 
 Numbers = dict[str, Any]
 UNAVAILABLE = ReasonCode.CLUSTER_UNAVAILABLE.value
@@ -240,11 +242,11 @@ def finish(ctx: Context, job: JobRow, cluster: Cluster) -> None:
 
 
 def _learn(tx: Transaction, owner: JobRow) -> None:
-    """Keep for the workload's next run how much work this one took."""
+    """Keep for the workload's next run how much work this one took, and how its loss went."""
     known = tx.workload(owner.workload)
     known.runs, known.updated_at = known.runs + 1, tx.now
     if owner.step:
         known.total_steps = float(owner.step)
-    curve = (owner.estimate or {}).get("curve")
-    if curve:
-        known.curve = curve
+    points = [(point.step, point.value) for point in loss_points(tx, owner.id) if point.step is not None]
+    if points:
+        known.curve = remember(known.curve, *zip(*points, strict=True))

@@ -13,10 +13,11 @@ from optimus_core.engine.context import Context
 from optimus_core.engine.launch import job_of
 from optimus_core.engine.stopping import epoch_length
 from optimus_core.job import TrainingJob
-from optimus_core.models import ConvergenceModel, Estimate, SpeedKind, SpeedModel
+from optimus_core.models import ConvergenceModel, CurvePrior, Estimate, SpeedKind, SpeedModel
 from optimus_core.scheduling.types import Remaining
 from optimus_core.store import JobRow, Transaction
 from optimus_core.telemetry import Point
+from optimus_core.workload import prior_of
 
 _HALF_LIFE_SAMPLES = 30
 """Newer speed samples count more: a sample weighs half of one that is this many samples newer."""
@@ -58,8 +59,8 @@ def estimate(ctx: Context, tx: Transaction, row: JobRow) -> Fit:
     """Fit a job's models; where nothing is known yet, they say so."""
     job = job_of(row)
     losses = loss_points(tx, row.id)
-    curve = _fit_curve(losses)
     known = tx.peek_workload(row.workload)
+    curve = _fit_curve(losses, prior_of(known.curve) if known is not None else None)
     remaining = remaining_work(job, row, curve, losses, known.total_steps if known is not None else None)
     young = (row.step or 0) < ctx.settings.young_steps or _seconds_run(tx, row) < ctx.settings.young_seconds
     failed = ("convergence",) if curve is None and len(_known(losses)) >= _FEWEST_POINTS else ()
@@ -74,13 +75,13 @@ def _known(losses: list[Point]) -> list[tuple[float, float]]:
     return [(point.step, point.value) for point in losses if point.step is not None]
 
 
-def _fit_curve(losses: list[Point]) -> ConvergenceModel | None:
+def _fit_curve(losses: list[Point], prior: CurvePrior | None) -> ConvergenceModel | None:
     known = _known(losses)
     if len(known) < _FEWEST_POINTS:
         return None
     steps, values = (np.asarray(column, dtype=float) for column in zip(*known, strict=True))
     try:
-        return ConvergenceModel().fit(steps, values)
+        return ConvergenceModel(prior=prior).fit(steps, values)
     except ValueError:
         return None  # constant or otherwise telling nothing
 
