@@ -36,13 +36,14 @@ class Seconds:
 
     def table(self, sizes: Sequence[Pair]) -> list[float]:
         """Return the seconds at many sizes, which a model gives at once."""
-        if isinstance(self._rate, _Blocks) and len(sizes) > _SIDE:
+        if len(sizes) > _SIDE and isinstance(self._rate, _Blocks) and not self._known.keys() >= set(sizes):
             wanted = np.array(sizes)
             speed = self._rate.many(wanted) * (wanted[:, 1] if self._scaled else 1)
             able = np.isfinite(speed) & (speed > 0) & (wanted[:, 1] > 0)
             seconds = np.where(able, self._work / np.where(able, speed, 1.0), math.inf).tolist()
             self._known.update(zip(sizes, seconds, strict=True))
-        return [self(size) for size in sizes]
+        known = self._known
+        return [known[size] if size in known else self(size) for size in sizes]
 
     def speed(self, size: Pair) -> float:
         """Return the work per second at ``size``, in the unit of the remaining work."""
