@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup quickstart test cluster cluster-down demo-kubernetes test-kubernetes test-kubernetes-smoke lint bench bench-kubernetes
+.PHONY: help setup quickstart test cluster cluster-down demo-kubernetes test-kubernetes test-kubernetes-smoke page openapi test-page lint bench bench-kubernetes
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -35,6 +35,17 @@ test-kubernetes: setup  ## pass the tests that need a Kubernetes: start one, use
 
 test-kubernetes-smoke: setup  ## the least of them: a job, a resize, a lost pod, the chart (under 10 minutes with a cold build)
 	$(BIN)/python -m pytest tests/kubernetes -m smoke
+
+page:  ## build the page's bundle out of its sources (needs node 20 and npm)
+	cd plugins/optimus_airflow/ui && npm ci --no-audit --no-fund && npm test && npm run build
+
+openapi: setup  ## write docs/openapi.json anew
+	AIRFLOW_HOME=$$(mktemp -d) PYTHONPATH=plugins $(BIN)/python docs/write_openapi.py
+
+test-page: setup  ## look at the page in Chromium on a real Airflow (SHOTS=1: write docs/images anew; needs node and npm)
+	@command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium || { echo "chromium is missing: install it, as root: apt-get install chromium"; exit 1; }
+	cd tests/page && npm ci --no-audit --no-fund
+	$(BIN)/python -m pytest tests/page
 
 lint: setup  ## ruff, mypy, import contracts
 	$(BIN)/ruff check .

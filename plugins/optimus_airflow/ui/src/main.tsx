@@ -4,11 +4,13 @@ import { Text } from "./chakra";
 import { ClusterPage } from "./cluster";
 import { JobTab } from "./job";
 
+declare const __SOURCES__: string;
+
 const DashboardLine = () => {
   const { data } = usePolled<JobsPage>("jobs?live=true&limit=200", 15);
   if (data === null || data.total === 0) return null;
   const running = data.jobs.filter((job) => job.state === "running").length;
-  return <Text>Optimus: {data.total} live jobs, {running} of the newest {data.jobs.length} running</Text>;
+  return <Text id="optimus">Optimus: {data.total} live jobs, {running} of the newest {data.jobs.length} running</Text>;
 };
 
 Object.assign(globalThis, {
@@ -17,4 +19,5 @@ Object.assign(globalThis, {
   "Optimus run": JobTab,
   "Optimus task": JobTab,
   "Optimus line": DashboardLine,
+  "Optimus sources": __SOURCES__,
 });

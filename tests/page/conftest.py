@@ -1,0 +1,85 @@
+"""A real Airflow with two users and a training job, and a browser that looks at it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what needs node and Chromium unless it is asked for by name: `make test-page` does."""
+    asked = any("page" in Path(arg.split("::")[0]).parts for arg in config.invocation_params.args)
+    return True if collection_path.is_relative_to(HERE) and not asked else None
+
+
+def _module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A healthy Airflow under the simple auth manager, in which ``paged`` trains."""
+    real = _module(ROOT / "tests" / "e2e" / "real_airflow.py")
+    home = tmp_path_factory.mktemp("airflow")
+    passwords = home / "passwords.json"
+    passwords.write_text(json.dumps({"vera": "look", "ursula": "edit"}))
+    found = real.RealAirflow(
+        home,
+        extra={
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "vera:viewer,ursula:admin",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+        },
+    )
+    shutil.copy(HERE / "dags.py", found.dags / "page.py")
+    try:
+        found.start()
+        found.tokens = {
+            user: httpx.post(f"{found.url}/auth/token", json={"username": user, "password": password}).json()[
+                "access_token"
+            ]
+            for user, password in (("vera", "look"), ("ursula", "edit"))
+        }
+        bearer = {"Authorization": f"Bearer {found.tokens['ursula']}"}
+        found._client = httpx.Client(base_url=f"{found.url}/api/v2", headers=bearer, timeout=60)
+        found.run_id = found.trigger("paged")
+        found.await_task("paged", found.run_id, "train", "deferred")
+        yield found
+    finally:
+        found.stop()
+
+
+@pytest.fixture(scope="session")
+def look(airflow: Any) -> Callable[..., dict[str, Any]]:
+    """Opens a path of Airflow as a user; returns what ``look.mjs`` prints."""
+
+    def look(path: str, user: str = "vera", theme: str = "light", width: int = 1280, **more: Any) -> dict[str, Any]:
+        asked = {"url": airflow.url + path, "token": airflow.tokens[user], "theme": theme, "width": width} | more
+        done = subprocess.run(
+            ["node", str(HERE / "look.mjs"), json.dumps(asked)],
+            capture_output=True,
+            text=True,
+            timeout=180,
+            env=os.environ | {"CHROMIUM": shutil.which("chromium") or "/usr/bin/chromium"},
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return dict(json.loads(done.stdout))
+
+    return look

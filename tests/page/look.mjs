@@ -1,0 +1,48 @@
+// Opens one address of Airflow as a user and prints what a person would meet there, as one JSON object.
+// Usage: node look.mjs '{"url": ..., "token": ..., "theme": "light"|"dark", "width": 1280, "shot": path?, "wait": text?}'
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+
+import { chromium } from "playwright-core";
+
+const asked = JSON.parse(process.argv[2]);
+const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-dev-shm-usage"],
+});
+try {
+  const context = await browser.newContext({ viewport: { width: asked.width, height: 900 } });
+  const origin = new URL(asked.url).origin;
+  await context.addCookies([{ name: "_token", value: asked.token, url: origin }]);
+  await context.addInitScript((theme) => localStorage.setItem("theme", theme), asked.theme);
+  const page = await context.newPage();
+  const elsewhere = [];
+  const errors = [];
+  let alerts = 0;
+  page.on("request", (request) => {
+    const url = new URL(request.url());
+    if (url.protocol.startsWith("http") && url.origin !== origin) elsewhere.push(request.url());
+  });
+  page.on("pageerror", (error) => errors.push(String(error)));
+  page.on("dialog", (dialog) => ((alerts += 1), dialog.dismiss()));
+  await page.goto(asked.url);
+  await page.waitForSelector("#optimus", { timeout: 60_000 });
+  if (asked.wait) await page.getByText(asked.wait).first().waitFor({ timeout: 60_000 });
+  for (const name of asked.click ?? []) await page.locator("#optimus").getByRole("button", { name, exact: true }).first().click();
+  if (asked.after) await page.locator("#optimus").getByText(asked.after).first().waitFor({ timeout: 60_000 });
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => globalThis.axe.run("#optimus"));
+  if (asked.shot) await page.screenshot({ path: asked.shot });
+  console.log(JSON.stringify({
+    text: await page.locator("#optimus").innerText(),
+    theme: await page.evaluate(() => document.documentElement.className),
+    wide: await page.evaluate(() => document.querySelector("#optimus").scrollWidth - document.querySelector("#optimus").clientWidth),
+    serious: found.violations
+      .filter(({ impact }) => impact === "serious" || impact === "critical")
+      .map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 200)}`),
+    elsewhere, errors, alerts,
+  }));
+} finally {
+  await browser.close();
+}

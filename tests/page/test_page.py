@@ -1,0 +1,89 @@
+"""The page in a real browser, on a real Airflow, with a real job of the local cluster."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytestmark = [pytest.mark.e2e]
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+PICTURES = ("cluster-light-1280", "cluster-dark-390", "job-task-dark", "job-dag-light")
+
+
+def shot(name: str) -> dict[str, str]:
+    """Where a picture goes, if it is one of the docs' and ``SHOTS=1`` asks for them."""
+    return {"shot": str(IMAGES / f"{name}.png")} if name in PICTURES and os.environ.get("SHOTS") else {}
+
+
+def harmless(seen: dict[str, Any]) -> bool:
+    """Say whether no script ran, nothing broke and nobody else was asked."""
+    return (seen["alerts"], seen["errors"], seen["elsewhere"]) == (0, [], [])
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_cluster_shows_nodes_and_jobs(look, theme, width):
+    seen = look("/plugin/optimus", theme=theme, width=width, wait="free:", **shot(f"cluster-{theme}-{width}"))
+    assert theme in seen["theme"]
+    assert "paged" in seen["text"]
+    assert harmless(seen)
+    assert seen["serious"] == []
+    assert seen["wide"] <= 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param("/dags/paged/plugin/optimus-dag", id="dag"),
+        pytest.param("/dags/paged/runs/{run}/plugin/optimus-run", id="run"),
+        pytest.param("/dags/paged/runs/{run}/tasks/train/plugin/optimus-task", id="task"),
+    ],
+)
+def test_a_job_is_a_tab(airflow, look, place, theme, request):
+    name = f"job-{request.node.callspec.id}"
+    seen = look(place.format(run=airflow.run_id), theme=theme, wait="History", **shot(name))
+    assert "attempt 1" in seen["text"]
+    assert harmless(seen)
+    assert seen["serious"] == []
+
+
+def test_home_has_one_line(look):
+    seen = look("/", wait="Optimus: 1 live jobs")
+    assert seen["text"].count("\n") == 0
+    assert harmless(seen)
+
+
+def test_a_viewer_is_offered_no_action(look):
+    assert "Actions" not in look("/dags/paged/plugin/optimus-dag", wait="History")["text"]
+
+
+def test_what_if_compares_two_plans(airflow, look):
+    answer = httpx.post(
+        f"{airflow.url}/optimus/api/clusters/local/what-if",
+        json={},
+        headers={"Authorization": f"Bearer {airflow.tokens['vera']}"},
+    )
+    (only,) = answer.json()
+    assert only["now"] == only["then"]
+
+
+def test_an_editor_pins_after_being_asked_once(airflow, look):
+    seen = look(
+        "/dags/paged/plugin/optimus-dag",
+        user="ursula",
+        wait="Actions",
+        click=["Pin workers", "Yes, pin"],
+        after="(pinned)",
+    )
+    assert "Resume automatic" in seen["text"]
+    assert harmless(seen)
+
+
+@pytest.mark.parametrize("path", ["jobs", "clusters/local"])
+def test_nobody_gets_nothing(airflow, path):
+    assert httpx.get(f"{airflow.url}/optimus/api/{path}").status_code == 401
