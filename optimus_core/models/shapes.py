@@ -33,7 +33,7 @@ that promise more than that are mostly an early steep part that was carried on."
 _LEAST = 1e-9
 """Least normalised value that a curve predicts."""
 _REFINED = ((-0.5, 0.0, 0.5), (-0.5, 0.0, 0.5))
-_HALVINGS, _WORTH = 10, 0.1
+_HALVINGS, _WORTH = 10, 0.4
 """The grid is refined around its best shapes at most so often, while the likelihood gains so much."""
 _NOISY = 0.01
 """With relative errors above this the grid is fine enough as it is."""
