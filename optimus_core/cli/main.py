@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from optimus_core import __version__
-from optimus_core.cli import act, admin, assign, files, run, show
+from optimus_core.cli import act, admin, assign, files, run, show, simulate
 from optimus_core.cli.shared import print_any_text
 
 app = typer.Typer(
@@ -18,7 +18,8 @@ app = typer.Typer(
 )
 for command in (
     run.run, show.jobs, show.job, show.logs, show.plan,
-    act.rebalance, act.stop, act.pin, act.unpin, files.parse, files.fit, assign.assign, admin.doctor,
+    act.rebalance, act.stop, act.pin, act.unpin, files.parse, files.fit, assign.assign,
+    simulate.simulate, simulate.what_if, admin.doctor,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(admin.db, name="db")

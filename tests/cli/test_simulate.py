@@ -1,0 +1,60 @@
+"""The commands simulate and what-if."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from optimus_core.cli.main import app
+from tests.scheduling.builders import make_job, make_node, make_snapshot
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_same_seed_prints_the_same_bytes_and_all_figures() -> None:
+    printed = [run("simulate", "--policy", "optimus,drf", "--jobs", "4", "--seed", "7", "--json") for _ in range(2)]
+    assert printed[0] == printed[1]
+    figures = json.loads(printed[0])
+    assert list(figures) == ["optimus", "drf"]
+    assert {"average", "p50", "p99", "makespan", "restarts", "utilisation", "fairness", "queued"} == set(figures["drf"])
+
+
+def test_results_are_written_into_a_folder(tmp_path: Path) -> None:
+    run("simulate", "--policy", "fifo", "--jobs", "3", "--out", str(tmp_path / "new"), "--plot")
+    assert set(json.loads((tmp_path / "new/results.json").read_text())) == {"fifo"}
+    assert len((tmp_path / "new/fifo.csv").read_text().splitlines()) == 4
+
+
+def test_an_unknown_policy_is_refused_with_those_that_there_are() -> None:
+    result = CliRunner().invoke(app, ["simulate", "--policy", "optimsu"])
+    assert result.exit_code == 1
+    assert "optimus" in result.output
+
+
+def snapshot(tmp_path: Path) -> str:
+    file = tmp_path / "snapshot.json"
+    file.write_text(make_snapshot([make_node("n1", cpu=4)], [make_job("a"), make_job("b", 1.0)]).to_json())
+    return str(file)
+
+
+def test_a_node_more_gives_jobs_more(tmp_path: Path) -> None:
+    rows = json.loads(run("what-if", "--snapshot", snapshot(tmp_path), "--more-nodes", "1", "--json"))
+    now, then = (sum(row[key]["workers"] for row in rows) for key in ("size", "size_then"))
+    assert (now, then) == (4, 8)
+
+
+def test_a_job_withdrawn_leaves_its_room_to_the_other(tmp_path: Path) -> None:
+    rows = json.loads(run("what-if", "--snapshot", snapshot(tmp_path), "--without", "a", "--json"))
+    assert [row["size_then"] and row["size_then"]["workers"] for row in rows] == [None, 4]
+
+
+def test_a_job_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["what-if", "--snapshot", snapshot(tmp_path), "--priority", "c=3"])
+    assert result.exit_code == 1
+    assert "the job" in result.output
