@@ -150,3 +150,25 @@ def test_the_scripts_are_open_and_hold_no_job(server, jobs):
     answer = server["anonymous"].get("/optimus/optimus.js")
     assert answer.headers["content-type"].startswith("text/javascript")
     assert jobs["digits"] not in answer.text
+
+
+@pytest.mark.parametrize("when", ["before it was opened", "after it was opened"])
+def test_a_store_that_is_gone_is_told_with_what_to_run(server, home, engine, monkeypatch, when):
+    from optimus_airflow import settings
+    from sqlalchemy import text
+
+    if when == "before it was opened":
+        monkeypatch.setenv("AIRFLOW__OPTIMUS__DATABASE_URL", f"sqlite:///{home}/clusters.yaml/optimus.db")
+        settings.forget_engine()
+    else:
+        with engine.store.engine.begin() as connection:
+            connection.execute(text("ALTER TABLE optimus_jobs RENAME TO gone"))
+    try:
+        answer = server["viewer"].get("/optimus/api/jobs")
+        assert answer.status_code == 503
+        assert "optimus" in answer.json()["detail"]
+    finally:
+        if when == "after it was opened":
+            with engine.store.engine.begin() as connection:
+                connection.execute(text("ALTER TABLE gone RENAME TO optimus_jobs"))
+        settings.forget_engine()
