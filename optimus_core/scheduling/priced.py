@@ -27,6 +27,8 @@ _ROUNDS = 8
 """How often a plan is planned again until it comes to rest; the sum of worths rises each time."""
 _LEAST_GAIN = 1e-6
 """A relative rise of that sum below this is a rounding error."""
+_TRIES = 4
+"""Larger sizes of a job that are tried on room that is left over."""
 _MOST_DOUBLINGS = 10
 """A job's weight doubles with each step of priority, at most so often."""
 
@@ -58,6 +60,7 @@ def _solve(problem: Problem) -> tuple[Standing, list[_Offer]]:
     start = _start(problem)
     offers = _offers(problem, start)
     dealt = _dealt(problem, start, offers) or _adjusted(start, offers)
+    _top_up(dealt, offers)
     gain = _total(offers, dealt) - _total(offers, start)
     chosen = dealt if gain > _LEAST_GAIN * _total(offers, start) else start
     waiting = [o for o in offers if o.optional and not chosen.seats[o.row.name]]
@@ -182,6 +185,26 @@ def _adjusted(start: Standing, offers: list[_Offer]) -> Standing:
             if not _place(standing, offer):
                 standing.put(offer.row, own)
     return standing
+
+
+def _top_up(standing: Standing, offers: list[_Offer]) -> None:
+    """Offer room that could not be used where it lies to all jobs, those with least left to do first."""
+    free = standing.room.total()
+    for offer in sorted(offers, key=lambda offer: (-offer.choice.longer, offer.row.name)):
+        row, size, own = offer.row, standing.size(offer.row), standing.seats[offer.row.name]
+        room = [f + a for f, a in zip(free, row.demand(size), strict=True)]
+        better = [s for s in _better(offer, size) if all(a <= r for a, r in zip(row.demand(s), room, strict=True))]
+        standing.put(row, {})
+        seats = next((found for s in better[:_TRIES] if (found := standing.room.place(row, s)) is not None), own)
+        standing.put(row, seats)
+        if seats is not own:
+            free = standing.room.total()
+
+
+def _better(offer: _Offer, size: Pair) -> list[Pair]:
+    """Return the sizes that are worth more than ``size``, best first."""
+    least = offer.worths.get(size, 0.0) * (1 + _LEAST_GAIN)
+    return sorted((s for s, worth in offer.worths.items() if worth > least), key=lambda s: (-offer.worths[s], s))
 
 
 def _less(standing: Standing, offer: _Offer) -> dict[str, Pair]:
