@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from optimus_core.cluster.base import NodeInfo, Replica, Role
 from optimus_core.engine.columns import Columns
@@ -189,7 +189,7 @@ def _kind(job: TrainingJob) -> Literal["ps_sync", "ps_async", "allreduce"]:
     return cast(Literal["ps_sync", "ps_async", "allreduce"], job.strategy.kind)
 
 
-def _size_limits(job: TrainingJob) -> dict[str, int]:
+def _size_limits(job: TrainingJob) -> dict[str, Any]:
     servers = job.servers
     return {
         "min_workers": job.workers.min,
