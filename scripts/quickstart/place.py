@@ -79,6 +79,7 @@ class _OnPods(Place):
     """A namespace of a Kubernetes cluster; one pod is lost on the way."""
 
     def __init__(self, kubeconfig: Path, core: Any, namespace: str) -> None:
+        from tests.cluster.claims import CLAIM
         from tests.cluster.testbed import PYTHON_IMAGE
 
         arguments = {
@@ -91,7 +92,7 @@ class _OnPods(Place):
             "kind": "kubernetes",
             "config_file": str(kubeconfig),
             "namespaces": [namespace],
-            "checkpoints": {"claim": "checkpoints"},
+            "checkpoints": {"claim": CLAIM},
         }
         environ = {
             "AIRFLOW__OPTIMUS__CLUSTER": "kubernetes",
@@ -123,16 +124,20 @@ def _namespace(kubeconfig: Path) -> Iterator[_OnPods]:
     import kubernetes.client
     import kubernetes.config
 
+    from tests.cluster.claims import make_claim
+
     with kubernetes.config.new_client_from_config(str(kubeconfig)) as api:
         core, name = kubernetes.client.CoreV1Api(api), f"optimus-demo-{uuid4().hex[:8]}"
         core.create_namespace({"metadata": {"name": name}})
         try:
             core.create_namespaced_config_map(name, _examples())
-            _claim(core, name)
-            yield _OnPods(kubeconfig, core, name)
+            volume = make_claim(core, name)
+            try:
+                yield _OnPods(kubeconfig, core, name)
+            finally:
+                core.delete_persistent_volume(volume)
         finally:
             core.delete_namespace(name)
-            core.delete_persistent_volume(name)
             _until_gone(core, name)
 
 
@@ -144,17 +149,6 @@ def _examples() -> dict[str, Any]:
     scripts = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples").glob("*.py"))}
     data = {"digits.csv.gz": base64.b64encode(file().read_bytes()).decode()}
     return {"metadata": {"name": "examples"}, "data": scripts, "binaryData": data}
-
-
-def _claim(core: Any, namespace: str) -> None:
-    """Make a claim that both nodes reach: on the test cluster they share this machine's disk."""
-    size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
-    host = {"path": f"/var/lib/optimus-test/{namespace}", "type": "DirectoryOrCreate"}
-    bound = {"capacity": size, "accessModes": modes, "hostPath": host, "storageClassName": ""}
-    mine = {"claimRef": {"name": "checkpoints", "namespace": namespace}}
-    core.create_persistent_volume({"metadata": {"name": namespace}, "spec": bound | mine})
-    wanted = {"accessModes": modes, "resources": {"requests": size}, "storageClassName": "", "volumeName": namespace}
-    core.create_namespaced_persistent_volume_claim(namespace, {"metadata": {"name": "checkpoints"}, "spec": wanted})
 
 
 def _until_gone(core: Any, namespace: str, seconds: float = 60) -> None:

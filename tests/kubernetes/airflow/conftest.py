@@ -14,6 +14,7 @@ from kubernetes import client
 
 from optimus_core.engine.engine import Engine
 from optimus_core.settings import Settings
+from tests.cluster.claims import CLAIM, make_claim
 from tests.cluster.testbed import PYTHON_IMAGE, Testbed
 from tests.conftest import until
 from tests.e2e.real_airflow import RealAirflow
@@ -26,17 +27,11 @@ def space(api: client.ApiClient) -> Iterator[str]:
     """The namespace of these jobs, with a claim that both nodes reach."""
     core, name = client.CoreV1Api(api), f"optimus-airflow-{uuid4().hex[:8]}"
     core.create_namespace({"metadata": {"name": name}})
-    size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
-    host = {"path": f"/var/lib/optimus-test/{name}", "type": "DirectoryOrCreate"}
-    bound = {"capacity": size, "accessModes": modes, "hostPath": host, "storageClassName": ""}
-    claimed = {"claimRef": {"name": "checkpoints", "namespace": name}}
-    core.create_persistent_volume({"metadata": {"name": name}, "spec": bound | claimed})
-    wanted = {"accessModes": modes, "resources": {"requests": size}, "storageClassName": "", "volumeName": name}
-    core.create_namespaced_persistent_volume_claim(name, {"metadata": {"name": "checkpoints"}, "spec": wanted})
+    volume = make_claim(core, name)
     until(lambda: any(each.metadata.name == "default" for each in core.list_namespaced_service_account(name).items))
     yield name
     core.delete_namespace(name)
-    core.delete_persistent_volume(name)
+    core.delete_persistent_volume(volume)
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +42,7 @@ def airflow(testbed: Testbed, space: str, tmp_path_factory: pytest.TempPathFacto
         "kind": "kubernetes",
         "config_file": str(testbed.kubeconfig),
         "namespaces": [space],
-        "checkpoints": {"claim": "checkpoints"},
+        "checkpoints": {"claim": CLAIM},
     }
     extra = {
         "OPTIMUS_TEST_IMAGE": PYTHON_IMAGE,

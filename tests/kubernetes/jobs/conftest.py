@@ -17,6 +17,7 @@ from optimus_core.engine.engine import Engine
 from optimus_core.job import AllReduce, Replicas, TrainingJob
 from optimus_core.pod_rules import Checkpoints
 from optimus_core.settings import Settings
+from tests.cluster.claims import CLAIM, make_claim
 from tests.cluster.testbed import PYTHON_IMAGE, Testbed
 from tests.conftest import TRAIN, Driver, until
 
@@ -30,18 +31,10 @@ def core(api: client.ApiClient) -> client.CoreV1Api:
 @pytest.fixture
 def claim(core: client.CoreV1Api, namespace: str) -> Iterator[str]:
     """A ReadWriteMany claim on a static volume that both nodes see."""
-    name = f"checkpoints-{namespace}"
-    size, modes = {"storage": "1Gi"}, ["ReadWriteMany"]
-    host = {"path": f"/var/lib/optimus-test/{namespace}", "type": "DirectoryOrCreate"}
-    bound = {"capacity": size, "accessModes": modes, "hostPath": host, "storageClassName": ""}
-    core.create_persistent_volume(
-        {"metadata": {"name": name}, "spec": bound | {"claimRef": {"name": "checkpoints", "namespace": namespace}}}
-    )
-    wanted = {"accessModes": modes, "resources": {"requests": size}, "storageClassName": "", "volumeName": name}
-    core.create_namespaced_persistent_volume_claim(namespace, {"metadata": {"name": "checkpoints"}, "spec": wanted})
-    until(lambda: core.read_namespaced_persistent_volume_claim("checkpoints", namespace).status.phase == "Bound")
-    yield "checkpoints"
-    core.delete_persistent_volume(name)
+    volume = make_claim(core, namespace)
+    until(lambda: core.read_namespaced_persistent_volume_claim(CLAIM, namespace).status.phase == "Bound")
+    yield CLAIM
+    core.delete_persistent_volume(volume)
 
 
 @pytest.fixture
