@@ -22,6 +22,8 @@ PARTS: Mapping[str, list[str]] = {
     "triggerer": ["--skip-serve-logs"],
 }
 
+_BUSY_TRIES = 5
+
 
 def wait_for(condition: Callable[[], Any], seconds: float, what: str, pause: float = 0.3) -> Any:
     """Return the first true answer of ``condition``."""
@@ -139,8 +141,12 @@ class RealAirflow:
         return self._client
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """Call the API and return its answer."""
-        answer = self.client.request(method, path, json=body)
+        """Call the API and return its answer. What a busy SQLite file refuses was rolled back, so it is asked again."""
+        for _ in range(_BUSY_TRIES):
+            answer = self.client.request(method, path, json=body)
+            if not (answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR and "Database error" in answer.text):
+                break
+            time.sleep(1)
         assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text[:1000]}"
         return answer.json() if answer.content else None
 
