@@ -27,7 +27,8 @@ from optimus_core.errors import (
 Json = dict[str, Any]
 _T = TypeVar("_T")
 
-CONNECT_SECONDS, READ_SECONDS = 5, 30
+CONNECT_SECONDS, READ_SECONDS = 5, 15
+"""An API server whose etcd is away answers nothing at all: a job's step must not hang on it for long."""
 _PAGE = 500
 _PAUSES = (0.2, 1.0)
 """Seconds before a call that met 429, 5xx or another request is made again."""

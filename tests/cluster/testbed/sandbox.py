@@ -109,8 +109,12 @@ class Sandbox:
         cgroups.remove(self.id)
         if f" {self.folder}/" in Path("/proc/self/mountinfo").read_text():
             raise ClusterError(f"something is mounted under {self.folder}, so it is not removed: unmount it")
-        if self.folder.exists():
-            shutil.rmtree(self.folder)
+        until(f"{self.folder} is removed", self._removed)
+
+    def _removed(self) -> bool:
+        """Remove the folder; not at the first try when a process that is just ending still writes there."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return not self.folder.exists()
 
     def _strays(self) -> list[int]:
         """Return launchers and processes 1 that nobody wrote down: those of a start that was cut off."""

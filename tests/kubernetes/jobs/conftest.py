@@ -12,6 +12,7 @@ from kubernetes import client
 
 from optimus_core.cluster.kubernetes import KubernetesCluster
 from optimus_core.cluster.kubernetes.api import Api
+from optimus_core.cluster.kubernetes.connection import connect
 from optimus_core.engine.context import clusters_from
 from optimus_core.engine.engine import Engine
 from optimus_core.job import AllReduce, Replicas, TrainingJob
@@ -44,9 +45,10 @@ def settings(settings: Settings) -> Settings:
 
 
 @pytest.fixture
-def cluster(testbed: Testbed, api: client.ApiClient, namespace: str, claim: str) -> KubernetesCluster:
-    """The cluster as Optimus sees it, for jobs of one namespace."""
-    return KubernetesCluster("kube", Api("kube", api), [namespace], Checkpoints(claim=claim))
+def cluster(testbed: Testbed, namespace: str, claim: str) -> Iterator[KubernetesCluster]:
+    """The cluster as Optimus sees it, for jobs of one namespace, over the connection that users have."""
+    with connect("kube", {"config_file": str(testbed.kubeconfig)}) as connection:
+        yield KubernetesCluster("kube", Api("kube", connection), [namespace], Checkpoints(claim=claim))
 
 
 @pytest.fixture
