@@ -117,7 +117,9 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.PINNED: "Has the size that was pinned[: {size}][; one more worker would save {saved_seconds:time}]",
     ReasonCode.BARRED_SIZE: "Keeps[ its {size}]: the size[ {other}] is barred for now[ after {failure}]",
     ReasonCode.BACKING_OFF: "Backs off[ after {failure}][ (retry {retry})][: starts again in {seconds:time}]",
-    ReasonCode.PAUSED: "Paused[ with its checkpoint at step {step:count}][ for {other}]",
+    ReasonCode.PAUSED: "Paused[ with its checkpoint at step {step:count}][ by {by}][ for {other}]"
+    "[; {lost_steps:count} steps are done again][; was paused for {paused_seconds:time} before this plan]"
+    "[; is back in {back_seconds:time} at the latest][, by {back_by}][; {left_seconds:time} are left at its minimum]",
     ReasonCode.NOT_RESIZABLE: "Keeps[ its {size}]: it does not allow to be resized while it runs",
     ReasonCode.UNKNOWN_REMAINING: "Keeps[ its {size}]: how much is left is not known yet"
     "[; {assumed:time}, the median of others, is assumed]",

@@ -139,8 +139,12 @@ class Settings:
     """A job that has run for less than this is young too."""
     young_factor: float = _setting(0.95, above=0, most=1, reason="The value of the Optimus paper, section 4.")
     """Factor on the predicted gain of a young job."""
-    pausing: str = _setting("never", choices=("never",), reason="What runs keeps at least its minimum.")
-    """Whether running jobs may be paused for others."""
+    pausing: str = _setting("never", choices=("auto", "never"), reason="What runs keeps at least its minimum.")
+    """Whether jobs may be paused, or wait, for shorter ones."""
+    max_paused: float = _setting(
+        3600, unit="seconds", above=0, most=31_536_000, reason="Longer than most short jobs, short beside a night."
+    )
+    """With pausing = auto: how long a job may be paused in all before it holds its minimum again."""
     speed_window_seconds: float = _setting(
         10, unit="seconds", above=0, reason="Averages out single steps and still shows a change within a minute."
     )

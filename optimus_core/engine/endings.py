@@ -8,6 +8,7 @@ from typing import Any
 
 from optimus_core.checks import passable
 from optimus_core.cluster.base import Cluster
+from optimus_core.engine import pausing
 from optimus_core.engine.collect import loss_points
 from optimus_core.engine.context import Context
 from optimus_core.engine.launch import job_of
@@ -202,6 +203,8 @@ def settle(ctx: Context, job: JobRow, generation: GenerationRow) -> None:
         row.state, row.gone_at, row.last_step = "gone", tx.now, owner.step
         cause = row.cause or {"code": "resize", "numbers": {}}
         tx.record(owner, "gone", row.number, code=cause["code"])
+        if cause["code"] == pausing.PAUSE:
+            pausing.confirm(tx, owner, row)
         if cause["code"] == "criterion_met" and owner.state == "running" and row.attempt == owner.attempt:
             _confirm_criterion(ctx, tx, owner, row, cause)
         tx.revise(owner.cluster)

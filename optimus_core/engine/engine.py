@@ -60,9 +60,16 @@ class Engine:
         with self.store.transaction() as tx:
             row = tx.peek_job(job_id)
         if row is not None:
-            often = self.settings.interval_seconds
-            self.round_if_due(row.cluster, min(often, _WAITING_SECONDS) if row.state == "queued" else often)
+            self.round_if_due(row.cluster, self._patience(row))
         return step
+
+    def _patience(self, row: JobRow) -> float:
+        """Return after how many seconds without a round the job asks for one; a paused one must not be forgotten."""
+        often = self.settings.interval_seconds
+        if row.state not in ("queued", "paused"):
+            return often
+        often = min(often, _WAITING_SECONDS)
+        return min(often, self.settings.max_paused / 10) if row.state == "paused" else often
 
     def round_if_due(self, cluster: str, idle_seconds: float) -> None:
         """Plan if something has been unplanned for a moment (a burst is one round), or no round came for so long."""

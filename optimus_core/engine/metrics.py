@@ -15,7 +15,7 @@ from optimus_core.resources import Resources, total
 from optimus_core.scheduling.types import Size
 from optimus_core.store import ACTIVE, LIVE, GenerationRow, JobRow, Store
 
-PHASES = ("queued", "backing off", "blocked", "starting", "running", "resizing", "paused", "stopping")
+PHASES = ("queued", "backing off", "blocked", "starting", "running", "resizing", "pausing", "paused", "stopping")
 """Every phase of a live job; one without jobs is told as 0, since a gauge keeps its last value."""
 
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from optimus_core.checks import passable
 from optimus_core.cluster.base import HELD, Cluster, Phase, Replica
-from optimus_core.engine import collect, endings
+from optimus_core.engine import collect, endings, pausing
 from optimus_core.engine.context import Context
 from optimus_core.engine.launch import demand_by_node, is_stranger, job_of, replica_specs
 from optimus_core.engine.ledger import granted, missing, observed, room_for
@@ -182,7 +182,9 @@ def _stop(view: View) -> Step:
 
 def _watch(view: View, generation: GenerationRow) -> Step:
     """Look after a generation that has started: finish its start, judge it, or resize it."""
-    job = job_of(view.job)
+    job, paused = job_of(view.job), view.job.state == "paused"
+    if paused and generation.state == "starting":
+        return _pause(view, generation)
     expected = len(roles(job.framework, generation.servers, generation.workers))
     present = view.of(generation.number)
     if generation.state == "starting" and len(present) < expected:
@@ -194,6 +196,8 @@ def _watch(view: View, generation: GenerationRow) -> Step:
     if verdict.outcome is Outcome.FAILED:
         endings.fail(view.ctx, view.job, generation, verdict)
         return Step("failed", 0.0)
+    if paused:
+        return _pause(view, generation)
     if generation.state == "starting":
         return _await_start(view, generation, present)
     met_at = collect.criterion_met(view.ctx, view.job)
@@ -206,6 +210,11 @@ def _watch(view: View, generation: GenerationRow) -> Step:
         endings.fail_as(view.ctx, view.job, generation, "hung", {"step": view.job.step or 0})
         return Step("hung", 0.0)
     return Step("running", view.ctx.settings.poll_seconds)
+
+
+def _pause(view: View, generation: GenerationRow) -> Step:
+    pausing.drain(view.ctx, view.job, generation)
+    return Step("pausing", 0.0)
 
 
 def _await_start(view: View, generation: GenerationRow, present: Sequence[Replica]) -> Step:

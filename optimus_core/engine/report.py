@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from optimus_core.reasons import render
-from optimus_core.store import FINAL, EventRow, GenerationRow, JobRow, Transaction
+from optimus_core.store import ACTIVE, FINAL, EventRow, GenerationRow, JobRow, Transaction
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ def job_report(tx: Transaction, row: JobRow) -> JobReport:
 
 def phase_of(row: JobRow, generations: list[GenerationRow]) -> str:
     """Return a job's state, refined by its generations: starting, resizing, stopping, blocked, backing off."""
+    if row.state == "paused" and any(g.state in ACTIVE for g in generations):
+        return "pausing"
     if row.state != "running":
         return "backing off" if row.state == "queued" and row.not_before is not None else row.state
     states = {g.state for g in generations}

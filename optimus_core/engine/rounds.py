@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
+from optimus_core.engine import pausing
 from optimus_core.engine.context import Context
 from optimus_core.engine.snapshot import PLANNED, present_of, take
 from optimus_core.scheduling.plan import plan
@@ -134,11 +135,16 @@ def _write(tx: Transaction, cluster: str, decision: Decision, attempts: dict[str
     if wanted is not None and _is_as_decided(wanted, decision):
         return None
     if present is not None and _is_as_decided(present, decision):
+        if row.state == "paused" and present.state != "wanted":
+            pausing.take_back(tx, row, present)
         _withdraw(tx, row, wanted, present)
         return None
     if not decision.size:
         _withdraw(tx, row, wanted, present)
-        return None
+        if present is None or not pausing.may_be_paused(row, present):
+            return None
+        pausing.ask_for(tx, row, present, _reason(decision))
+        return Change(row.id, row.name, row.title, present.number, row.reason or {}, decision.present, decision.size)
     return _want(tx, row, generations, wanted, decision)
 
 
@@ -177,7 +183,7 @@ def _withdraw(tx: Transaction, row: JobRow, wanted: GenerationRow | None, presen
     wanted.state, wanted.gone_at = "superseded", tx.now
     row.wanted = present.number if present is not None else 0
     if present is None and row.state == "running":
-        row.state = "queued"
+        row.state = "paused" if pausing.is_away(row, tx.generations(row.id)) else "queued"
 
 
 def _want(

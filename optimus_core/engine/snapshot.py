@@ -16,6 +16,7 @@ from optimus_core.engine.context import Context
 from optimus_core.engine.estimate import estimate, work_kind
 from optimus_core.engine.launch import SCHEDULER_DEMAND, demand, is_stranger, job_of, needs_of
 from optimus_core.engine.ledger import observed
+from optimus_core.engine.pausing import is_away, paused_seconds
 from optimus_core.frameworks import roles
 from optimus_core.job import TrainingJob
 from optimus_core.reasons import ReasonCode
@@ -107,7 +108,8 @@ def plan_settings(ctx: Context) -> PlanSettings:
     """Return what of the settings a plan depends on."""
     settings = ctx.settings
     return PlanSettings(
-        pausing=cast(Literal["never"], settings.pausing),
+        pausing=cast(Literal["auto", "never"], settings.pausing),
+        max_paused=settings.max_paused,
         young_factor=settings.young_factor,
         default_restart_cost=settings.restart_cost_seconds,
         min_gain=settings.min_gain_ratio,
@@ -159,7 +161,7 @@ def job_view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[G
     return JobView(
         name=row.name,
         workload=row.workload,
-        state="running" if present is not None else "queued",
+        state="running" if present is not None else "paused" if is_away(row, generations) else "queued",
         arrived=row.queued_at.timestamp(),
         priority=row.priority,
         pool=row.pool,
@@ -180,6 +182,8 @@ def job_view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[G
         young=fit["young"],
         restart_cost=known.restart_seconds if known is not None else None,
         not_before=_long_back_off(tx, row),
+        has_checkpoint=row.checkpoint_step is not None,
+        paused_seconds=paused_seconds(row, generations, tx.now),
         seconds_at_size=_seconds_at_size(tx, present),
         specification=job.public_dict(),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime
 
 from optimus_core.reasons import Number, Reason, ReasonCode
 from optimus_core.resources import Resources
@@ -62,9 +63,7 @@ class _Teller:
             size=size_of(size),
             placement=placement_of(self._standing.seats[row.name]),
             present=size_of(row.present),
-            reason=self._without(row, waits)
-            if waits is not None and size == (0, 0)
-            else self._reason(row, size, worker),
+            reason=waits if waits is not None and size == (0, 0) else self._reason(row, size, worker),
             remaining=row.job.remaining,
             seconds_saved_by_one_worker=worker,
             seconds_saved_by_one_server=server,
@@ -73,10 +72,28 @@ class _Teller:
             changed=self._standing.moved(row),
         )
 
-    def _without(self, row: Row, waits: Reason) -> Reason:
-        if row.present == (0, 0) or row.deferred:
-            return waits
-        return Reason(code=ReasonCode.PAUSED, numbers={"other": "jobs that have less left to do"})
+    def _paused(self, row: Row) -> Reason:
+        """Return for whom a job is paused, for how long it has been and may be, and what it has left."""
+        numbers: Numbers = {"other": self._shorter(row)}
+        if row.job.paused_seconds:
+            numbers["paused_seconds"] = row.job.paused_seconds
+        back = self._problem.settings.max_paused - row.job.paused_seconds
+        if back > 0:
+            by = datetime.fromtimestamp(self._now + back, UTC)
+            numbers |= {"back_seconds": back, "back_by": f"{by:%Y-%m-%d %H:%M} UTC"}
+        if (left := self._seconds(row, row.floor)) is not None:
+            numbers["left_seconds"] = left
+        return Reason(code=ReasonCode.PAUSED, numbers=numbers)
+
+    def _shorter(self, row: Row) -> str:
+        """Return how many of those that run have less left to do at their minimum."""
+        left = self._seconds(row, row.floor)
+        running = [other for other in self._problem.rows if self._standing.seats[other.name]]
+        least = [seconds for other in running if (seconds := self._seconds(other, other.floor)) is not None]
+        count = sum(left is not None and seconds < left for seconds in least)
+        if not count:
+            return "jobs that must have their minimum"
+        return "1 job that has less left to do" if count == 1 else f"{count} jobs that have less left to do"
 
     def _seconds(self, row: Row, size: Pair) -> float | None:
         if row.seconds is None or size == (0, 0) or not is_known(row.job):
@@ -96,6 +113,8 @@ class _Teller:
             return self._deferred(row)
         if row.name not in self._position:
             return None
+        if row.job.state == "paused" or row.present != (0, 0):
+            return self._paused(row)
         needed = row.demand(row.floor)
         numbers: Numbers = {"size": size_text(row.floor), "needed": self._text(needed)}
         if self._empty.place(row, row.floor) is None:

@@ -16,9 +16,10 @@ from optimus_core.scheduling.admission import Standing, admit
 from optimus_core.scheduling.allocate import Choice, allocate
 from optimus_core.scheduling.allocation import share
 from optimus_core.scheduling.explain import explain
+from optimus_core.scheduling.pausing import make_room, may_wait
 from optimus_core.scheduling.placement import shrunk_seats
 from optimus_core.scheduling.request import NOTHING, Request, spread
-from optimus_core.scheduling.rows import Problem, Row, covers, is_known, prepare
+from optimus_core.scheduling.rows import Problem, Row, covers, prepare
 from optimus_core.scheduling.settle import after
 from optimus_core.scheduling.speeds import Pair, RateOf, model_rate
 from optimus_core.scheduling.types import Plan, Snapshot
@@ -73,22 +74,15 @@ def _solve(problem: Problem) -> tuple[Standing, list[_Offer]]:
 def _start(problem: Problem) -> Standing:
     """Return the standing in which all have their minimum who must have it and can, and the others what they have."""
     rows = [
-        replace(row, deferred=True) if row.present == (0, 0) and _may_wait(problem, row) else row
-        for row in problem.rows
+        replace(row, deferred=True) if row.present == (0, 0) and may_wait(problem, row) else row for row in problem.rows
     ]
-    return admit(replace(problem, rows=rows))
-
-
-def _may_wait(problem: Problem, row: Row) -> bool:
-    job, settings = row.job, problem.settings
-    if settings.pausing == "never" or row.held or row.still or job.pinned is not None or not is_known(job):
-        return False
-    running = row.present != (0, 0)
-    return job.paused_seconds < settings.max_paused and (not running or (job.has_checkpoint and job.resizable))
+    standing = admit(replace(problem, rows=rows))
+    make_room(problem, standing)
+    return standing
 
 
 def _offers(problem: Problem, start: Standing) -> list[_Offer]:
-    optional = {row.name for row in problem.rows if _may_wait(problem, row)}
+    optional = {row.name for row in problem.rows if may_wait(problem, row)}
     rows = [row for row in problem.rows if _is_open(row, start, row.name in optional)]
     room = start.room.total()
     for row in rows:
@@ -120,7 +114,7 @@ def _request(problem: Problem, start: Standing, row: Row, optional: bool) -> Req
         present=start.size(row) if row.seats and not start.moved(row) else NOTHING,
         change_cost=row.restart,
         may_pause=optional,
-        rank=(-float(row.job.priority), row.job.arrived),
+        rank=(float(row.job.state != "paused"), -float(row.job.priority), row.job.arrived),
     )
 
 

@@ -50,9 +50,9 @@ class Row:
         return self.job.name
 
     @property
-    def turn(self) -> tuple[int, float, str]:
-        """Order in which minimums are given: priority, then arrival."""
-        return (-self.job.priority, self.job.arrived, self.job.name)
+    def turn(self) -> tuple[bool, int, float, str]:
+        """Order in which minimums are given: who was paused for others, then priority, then arrival."""
+        return (self.job.state != "paused", -self.job.priority, self.job.arrived, self.job.name)
 
     def demand(self, size: Pair) -> Vector:
         """Return what ``size`` asks for in all."""

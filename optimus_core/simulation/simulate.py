@@ -73,6 +73,8 @@ class _Live:
     """When its start or restart is over and it advances."""
     starts: int = 0
     queued: float = 0.0
+    held: float = 0.0
+    """Seconds that it has had its minimum since it was paused last."""
 
 
 class Simulation:
@@ -187,7 +189,11 @@ class Simulation:
             live.queued += span
             if live.view.state == "paused":
                 live.view = live.view.model_copy(update={"paused_seconds": live.view.paused_seconds + span})
+                live.held = 0.0
             return
+        live.held += span
+        if 0 < live.view.paused_seconds <= live.held:
+            live.view = live.view.model_copy(update={"paused_seconds": 0.0})
         live.done += live.speed * max(0.0, self._now + span - max(self._now, live.resumes))
         self._used += span * _share(live.view, self._world.nodes)
 

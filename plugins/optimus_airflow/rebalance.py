@@ -153,15 +153,15 @@ def name_of(group: list[dict[str, Any]]) -> str:
 
 def resize(engine: Engine, change: dict[str, Any]) -> dict[str, Any]:
     """Take one step with a changed job; ``outcome`` is issued, already, superseded or ended."""
-    before = _state(engine, change)
-    if before in ("wanted", None):
+    before, pauses = _state(engine, change), engine.job_by_id(change["job_id"]).phase == "pausing"
+    if before in ("wanted", None) or pauses:
         engine.step(change["job_id"])
     report, after = engine.job_by_id(change["job_id"]), _state(engine, change)
     if report.final:
         outcome = "ended"
     elif before == "superseded" or after == "superseded":
         outcome = "superseded"
-    elif before != "wanted":
+    elif before != "wanted" and not pauses:
         outcome = "already"
     else:
         outcome = "issued"
