@@ -66,6 +66,7 @@ def test_every_phase_is_told():
     for state, cause in (("starting", None), ("running", None), ("draining", "resize"), ("draining", "oom")):
         generation = GenerationRow(state=state, cause={"code": cause})
         found.add(phase_of(JobRow(state="running"), [generation]))
+    found.add(phase_of(JobRow(state="paused"), [GenerationRow(state="draining", cause={"code": "paused"})]))
     assert found == set(PHASES)
 
 
