@@ -40,10 +40,12 @@ SAMPLES_THAT_ARE_NEWS = (1, 3)
 """Numbers of speed samples of a generation at which its job's speed is known so much better that it may matter."""
 _MOST_READS = 64
 """Reads of one step, each of up to a mebibyte; the rest waits for the next step."""
+_SMALL_READ = 1 << 16
+"""Bytes: what a running replica writes while it is read, this much or less, waits for the next step too."""
 _STEP_FOLDER = re.compile(r"step-([0-9]{12,18})")
 """How ``optimus_train`` names the folder of a checkpoint."""
 _MOST_TOLD = 5
-"""Pieces of a replica's output that can't be taken in and are told of in the history; the log has all."""
+"""Gaps of a replica's output that are told of in the history; its row counts all."""
 
 
 def collect(ctx: Context, job: JobRow, replicas: Sequence[Replica], cluster: Cluster) -> None:
@@ -78,7 +80,8 @@ def _read_once(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster, le
         if is_of_the_store(error):
             raise
         _pass_over(ctx, job, replica, cursor, output, error)
-    return bool(output.lines) and not output.ended
+    size = sum(len(line.data) for line in output.lines)
+    return not output.ended and size > (0 if replica.phase.ended else _SMALL_READ)
 
 
 def _rows(tx: Transaction, job: JobRow, replica: Replica, cursor: str | None) -> tuple[JobRow | None, OutputRow | None]:
@@ -114,6 +117,7 @@ def _keep(ctx: Context, tx: Transaction, owner: JobRow, row: OutputRow, output: 
     row.tail = (row.tail + text)[-ctx.settings.log_tail_bytes :].replace("\x00", "\ufffd")
     if output.missed:
         row.gaps += 1
+    if output.missed and row.gaps <= _MOST_TOLD:
         tx.record(owner, "output_missed", row.generation, replica=row.replica)
 
 

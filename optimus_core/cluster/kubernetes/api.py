@@ -10,6 +10,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from kubernetes import client
@@ -102,6 +103,24 @@ class Api:
         """Return what is no JSON, such as a log."""
         return self._retried(lambda: self._call("GET", path, query, None, None))
 
+    @contextmanager
+    def stream(self, path: str, **query: Any) -> Iterator[Iterator[bytes]]:
+        """Open what is sent as it comes, such as a log that is followed; a silence of ``READ_SECONDS`` is an error.
+
+        Raises:
+            ClusterUnavailable: it can't be had now.
+            HTTPError: the connection broke, which is seen while it is read.
+        """
+        try:
+            answer = self._send("GET", path, query, None, None)
+        except ApiException as error:
+            raise translated(error, self.name) from error
+        try:
+            yield answer.stream(amt=None, decode_content=False)
+        finally:
+            answer.close()  # half-read, it can carry no other call
+            answer.release_conn()
+
     def _json(
         self, method: str, path: str, query: Mapping[str, Any], body: Any = None, kind: str | None = None
     ) -> Json:
@@ -109,7 +128,10 @@ class Api:
         return found if isinstance(found, dict) else {}
 
     def _call(self, method: str, path: str, query: Mapping[str, Any], body: Any, kind: str | None) -> bytes:
-        answer = self._connection.call_api(
+        return bytes(self._send(method, path, query, body, kind).data)
+
+    def _send(self, method: str, path: str, query: Mapping[str, Any], body: Any, kind: str | None) -> Any:
+        return self._connection.call_api(
             path,
             method,
             query_params=[(key, value) for key, value in query.items() if value is not None],
@@ -120,7 +142,6 @@ class Api:
             _return_http_data_only=True,
             _request_timeout=(CONNECT_SECONDS, READ_SECONDS),
         )
-        return bytes(answer.data)
 
     def _retried(self, call: Callable[[], _T]) -> _T:
         for pause in (*_PAUSES, None):

@@ -19,7 +19,8 @@ from optimus_core.cluster.base import CheckpointPlace, Endpoint, Member, NodeInf
 from optimus_core.cluster.kubernetes import manifests
 from optimus_core.cluster.kubernetes.api import Api, Conflict, NotFound
 from optimus_core.cluster.kubernetes.capacity import has_ended, is_ready, node_infos, short_of
-from optimus_core.cluster.kubernetes.output import Cursor, parse
+from optimus_core.cluster.kubernetes.follow import Followers, Open, is_fast
+from optimus_core.cluster.kubernetes.output import Cursor, Piece, parse
 from optimus_core.cluster.kubernetes.shared import SharedRead
 from optimus_core.cluster.kubernetes.status import GENERATION, JOB, STOP_ASKED, Sight, replica_of, stop_asked
 from optimus_core.errors import (
@@ -40,6 +41,9 @@ PORT = 20000
 _PORTS = 10000
 _PARALLEL = 8
 _LARGEST_READ = 32 << 20
+_REST_SECONDS = 5.0
+"""How long the follower of an ended container may take to bring its next line."""
+_LOG = {"container": MAIN, "timestamps": "true"}
 _log = logging.getLogger(__name__)
 
 
@@ -61,6 +65,7 @@ class KubernetesCluster:
         self._told: set[str] = set()
         """What was said to be missing, once."""
         self._ours = SharedRead(self._read_ours)
+        self._followers = Followers()
         self._others = SharedRead(lambda: (self._nodes(), self._all_pods()))
 
     # What there is
@@ -279,27 +284,38 @@ class KubernetesCluster:
             return
 
     def output(self, replica: Replica, cursor: str | None, limit_bytes: int = 1 << 20) -> Output:
-        """Return the lines of the pod's log from ``cursor`` on."""
+        """Return the lines of the pod's log from ``cursor`` on; one that outruns its reader is followed from then."""
+        known, ended, path = Cursor.read(cursor), replica.phase.ended, f"{_pods(replica.namespace)}/{replica.name}/log"
         if replica.phase is Phase.PENDING:
-            return Output((), cursor or Cursor().write(), ended=False)
-        known, ended = Cursor.read(cursor), replica.phase.ended
+            return Output((), known.write(), ended=False)
+        followed = self._followers.take(replica.uid, known, limit_bytes)
+        if followed is not None and (followed.lines or not ended):
+            return _output(followed, ended=False)
+        piece = self._poll(path, known, ended, limit_bytes)
+        if followed is not None and piece.missed:  # what is not there any more is on its way to us
+            followed = self._followers.take(replica.uid, known, limit_bytes, wait=_REST_SECONDS)
+            if followed is not None and followed.lines:
+                return _output(followed, ended=False)
+        if ended:
+            self._followers.end(replica.uid)
+        elif piece.missed or is_fast(piece.lines):
+            self._followers.begin(replica.uid, self._opener(path), piece.cursor)
+        return _output(piece, ended=ended and piece.complete)
+
+    def _poll(self, path: str, known: Cursor, ended: bool, limit_bytes: int) -> Piece:
         while True:
             try:
-                data = self._api.text(
-                    f"{_pods(replica.namespace)}/{replica.name}/log",
-                    container=MAIN,
-                    timestamps="true",
-                    sinceTime=known.since,
-                    limitBytes=limit_bytes,
-                )
+                data = self._api.text(path, **_LOG, sinceTime=known.since, limitBytes=limit_bytes)
             except (NotFound, SpecificationError):
-                return Output((), known.write(), ended=ended)  # 400: the container has never started
+                return Piece((), known, missed=False, complete=True)  # 400: the container has never started
             cut = len(data) >= limit_bytes
             piece = parse(data, known, cut=cut, ended=ended)
             if piece.lines or not cut or limit_bytes >= _LARGEST_READ:
-                done = ended and piece.complete
-                return Output(piece.lines, piece.cursor.write(), ended=done, missed=piece.missed)
+                return piece
             limit_bytes *= 4  # more than this was written within one second, or in one line
+
+    def _opener(self, path: str) -> Open:
+        return lambda since: self._api.stream(path, **_LOG, sinceTime=since, follow="true")
 
     def forget(self, job: str, before: int | None = None) -> None:
         """Remove what is left of the job's ended replicas, or of its generations before ``before``."""
@@ -309,6 +325,10 @@ class KubernetesCluster:
                 generation = owner["metadata"]["labels"].get(GENERATION)
                 if before is None or (generation is not None and int(generation) < before):
                     self._remove(f"{path}/{owner['metadata']['name']}", owner["metadata"]["uid"])
+
+
+def _output(piece: Piece, ended: bool) -> Output:
+    return Output(piece.lines, piece.cursor.write(), ended=ended, missed=piece.missed)
 
 
 def _pods(namespace: str) -> str:

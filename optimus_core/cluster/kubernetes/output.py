@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from optimus_core.cluster.base import OutputLine
 
 _STAMPED = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d) ?")
-_Stamped = tuple[int, OutputLine]
+Stamped = tuple[int, OutputLine]
+"""A line and its nanoseconds since 1970."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,11 @@ class Cursor:
     def _second(self) -> int:
         return self.time // 10**9 - 1
 
-    def after(self, fresh: Sequence[_Stamped]) -> Cursor:
+    def after(self, fresh: Sequence[Stamped]) -> Cursor:
         """Return the cursor behind these lines, which stand behind those that were read."""
         latest = max((time for time, _ in fresh), default=0)
         if latest <= self.time:
-            return replace(self, count=self.count + len(fresh))
+            return replace(self, count=self.count + sum(time >= self._second * 10**9 for time, _ in fresh))
         moved, times = Cursor(latest), [time for time, _ in fresh]
         return replace(moved, count=sum(time >= moved._second * 10**9 for time in times[times.index(latest) :]))
 
@@ -75,27 +76,28 @@ def parse(data: bytes, cursor: Cursor, *, cut: bool, ended: bool) -> Piece:
     raw = whole.split(b"\n") if whole else []
     if rest and ended and not cut:
         raw.append(rest)
-    stamped = _stamped(raw)
+    found = stamped(raw)
     complete = not cut and not (rest and not ended)
-    times = [time for time, _ in stamped]
+    times = [time for time, _ in found]
     if not cursor.time or cursor.time in times:
         place = times.index(cursor.time) + cursor.count if cursor.time else 0
-        fresh, missed = stamped[place:], False
+        fresh, missed = found[place:], False
     else:
-        missed = bool(stamped) and (not cut or max(times) > cursor.time)
-        fresh = [each for each in stamped if each[0] > cursor.time]
+        missed = bool(found) and (not cut or max(times) > cursor.time)
+        fresh = [each for each in found if each[0] > cursor.time]
     return Piece(tuple(line for _, line in fresh), cursor.after(fresh), missed, complete)
 
 
-def _stamped(raw: Sequence[bytes]) -> list[_Stamped]:
-    stamped: list[_Stamped] = []
+def stamped(raw: Sequence[bytes]) -> list[Stamped]:
+    """Return the lines that have a time; what else stands there is the API's own, or a part of a line."""
+    found: list[Stamped] = []
     for text in raw:
         match = _STAMPED.match(text)
         if match is None:
             continue  # the API's own words, such as "unable to retrieve container logs"
         time = _nanoseconds(match)
-        stamped.append((time, OutputLine(time / 1e9, text[match.end() :])))
-    return stamped
+        found.append((time, OutputLine(time / 1e9, text[match.end() :])))
+    return found
 
 
 def _nanoseconds(match: re.Match[bytes]) -> int:

@@ -126,6 +126,8 @@ def _settings(node: Node, cgroup: str, state: State) -> dict[str, Any]:
         "clusterDomain": DOMAIN,
         "resolvConf": "",
         "podLogsDir": f"{node.folder}/logs",  # two kubelets in one folder would remove each other's
+        "containerLogMaxSize": "1Mi",  # small, so that tests see logs that are rotated
+        "containerLogMonitorInterval": "3s",
         "failSwapOn": False,
         "oomScoreAdj": 0,
         "evictionHard": {"memory.available": str(_KEPT_FREE), "nodefs.available": "1%", "imagefs.available": "1%"},
