@@ -33,6 +33,10 @@ CONNECT_SECONDS, READ_SECONDS = 5, 15
 _PAGE = 500
 _PAUSES = (0.2, 1.0)
 """Seconds before a call that met 429, 5xx or another request is made again."""
+_LONGEST_PAUSE = 5.0
+"""Seconds that a call waits at most if the server says how long to wait; asked for more, it gives up at once."""
+_MOST_LISTS = 3
+"""Times that a list is begun, if the server lets go of it between two pages."""
 _FORBIDDEN = re.compile(
     r'cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "[^"]*"(?: in the namespace "(?P<space>[^"]+)")?'
 )
@@ -71,14 +75,29 @@ class Api:
         return self._json("GET", path, query)
 
     def items(self, path: str, **query: Any) -> Iterator[Json]:
-        """Return all objects of a list, read from the database and not from a cache, page by page."""
+        """Return all objects of a list, read from the database and not from a cache, page by page.
+
+        A list that the server has let go of between two pages (410) is read anew, so that it is of one moment.
+
+        Raises:
+            ClusterUnavailable: that happened several times, or nothing can be said now.
+        """
+        for _ in range(_MOST_LISTS):
+            try:
+                return iter(self._pages(path, query))
+            except Gone as error:
+                gone = error
+        raise ClusterUnavailable(f"{gone} ({_MOST_LISTS} times in a row)") from gone
+
+    def _pages(self, path: str, query: Mapping[str, Any]) -> list[Json]:
+        found: list[Json] = []
         token = None
         while True:
-            page = self._json("GET", path, query | {"limit": _PAGE, "continue": token})
-            yield from page.get("items") or ()
+            page = self._json("GET", path, {**query, "limit": _PAGE, "continue": token})
+            found += page.get("items") or ()
             token = (page.get("metadata") or {}).get("continue")
             if not token:
-                return
+                return found
 
     def create(self, path: str, body: Json, **query: Any) -> Json:
         """Make an object.
@@ -124,7 +143,12 @@ class Api:
     def _json(
         self, method: str, path: str, query: Mapping[str, Any], body: Any = None, kind: str | None = None
     ) -> Json:
-        found = json.loads(self._retried(lambda: self._call(method, path, query, body, kind)))
+        data = self._retried(lambda: self._call(method, path, query, body, kind))
+        try:
+            found = json.loads(data)
+        except ValueError as error:
+            told = data[:200].decode("utf-8", "replace")
+            raise ClusterUnavailable(f"cluster {self.name} answered something else than JSON: {told}") from error
         return found if isinstance(found, dict) else {}
 
     def _call(self, method: str, path: str, query: Mapping[str, Any], body: Any, kind: str | None) -> bytes:
@@ -148,9 +172,10 @@ class Api:
             try:
                 return call()
             except ApiException as error:
-                if pause is None or not _may_pass(error):
+                told = _retry_after(error)
+                if pause is None or told > _LONGEST_PAUSE or not _may_pass(error):
                     raise translated(error, self.name) from error
-                time.sleep(pause)
+                time.sleep(max(pause, told))
             except (HTTPError, OSError) as error:
                 raise ClusterUnavailable(f"cluster {self.name} can't be reached: {_first_line(error)}") from error
         raise AssertionError("not reached")
@@ -159,6 +184,12 @@ class Api:
 def _may_pass(error: ApiException) -> bool:
     status = error.status or 0
     return status == 429 or status >= 500 or (status == 409 and _OVERTAKEN in _message(error))
+
+
+def _retry_after(error: ApiException) -> float:
+    """Return the seconds that the server asks to wait, 0 if it does not say, or says a date."""
+    told = str((error.headers or {}).get("Retry-After") or "")
+    return float(told) if told.isdecimal() else 0.0
 
 
 def translated(error: ApiException, cluster: str) -> OptimusError:

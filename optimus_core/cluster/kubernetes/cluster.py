@@ -240,11 +240,20 @@ class KubernetesCluster:
         return found
 
     def _make(self, spec: ReplicaSpec, group: str, owner: Json) -> None:
+        """Make a pod that is not there.
+
+        One that is there may be refused for a quota that it has filled itself: admission comes before the name.
+        """
         path = _pods(self._space(spec))
         try:
             self._api.create(path, manifests.pod(spec, group, owner))
-        except Conflict:
-            found = self._api.get(f"{path}/{spec.name}")
+        except (Conflict, ClusterRefusesNow) as refusal:
+            try:
+                found = self._api.get(f"{path}/{spec.name}")
+            except NotFound:
+                if isinstance(refusal, ClusterRefusesNow):
+                    raise refusal from None
+                raise ClusterUnavailable(f"pod {spec.name} of cluster {self.name} is just being deleted") from None
             labels = found["metadata"].get("labels") or {}
             if labels.get(JOB) != spec.job or labels.get(GENERATION) != str(spec.generation):
                 raise NameTaken(f"pod {spec.name} of cluster {self.name} exists and is not ours.") from None

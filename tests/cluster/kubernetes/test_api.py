@@ -176,3 +176,51 @@ def test_a_list_is_read_to_its_last_page():
 
 def test_deleting_what_is_not_there_is_no_error():
     Api("prod", Answers(answer(404, "gone"))).delete("/pods/a", {})
+
+
+def test_a_list_that_the_server_has_let_go_of_is_read_anew():
+    first = {"metadata": {"continue": "token"}, "items": [{"a": 1}]}
+    whole = [{"metadata": {"continue": "new"}, "items": [{"a": 2}]}, {"metadata": {}, "items": [{"b": 2}]}]
+    connection = Answers(first, answer(410, "token too old"), *whole)
+    assert list(Api("prod", connection).items("/pods")) == [{"a": 2}, {"b": 2}]
+    assert [query.get("continue") for _, _, query in connection.calls] == [None, "token", None, "new"]
+
+
+def test_a_list_that_is_lost_each_time_is_unknown_and_not_empty():
+    first = {"metadata": {"continue": "token"}, "items": [{"a": 1}]}
+    with pytest.raises(ClusterUnavailable, match="token too old"):
+        Api("prod", Answers(*[first, answer(410, "token too old")] * 3)).items("/pods")
+
+
+def asks_to_wait(seconds):
+    error = answer(429, "slow down")
+    error.headers = {"Retry-After": seconds}
+    return error
+
+
+@pytest.mark.parametrize(
+    ("told", "waited"),
+    [
+        pytest.param("3", 3.0, id="seconds"),
+        pytest.param("Thu, 03 Dec 2026 00:00:00 GMT", 0.0, id="a-date"),
+    ],
+)
+def test_a_server_that_asks_to_wait_is_waited_for(monkeypatch, told, waited):
+    pauses = []
+    monkeypatch.setattr("optimus_core.cluster.kubernetes.api.time.sleep", pauses.append)
+    assert Api("prod", Answers(asks_to_wait(told), {"kind": "Pod"})).create("/pods", {}) == {"kind": "Pod"}
+    assert pauses == [waited]
+
+
+def test_a_server_that_asks_to_wait_for_long_is_left_alone():
+    connection = Answers(asks_to_wait("60"))
+    with pytest.raises(ClusterUnavailable):
+        Api("prod", connection).create("/pods", {})
+    assert len(connection.calls) == 1
+
+
+def test_an_answer_that_is_no_json_says_nothing_of_the_cluster():
+    connection = Answers(None)
+    connection.call_api = lambda *_, **__: type("Answer", (), {"data": b"<html>Sign in</html>"})
+    with pytest.raises(ClusterUnavailable, match="Sign in"):
+        Api("prod", connection).get("/pods/a")
