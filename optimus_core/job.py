@@ -95,6 +95,8 @@ class TrainingJob:
     """Where replicas are pods: their namespace. None: the cluster's first."""
     checkpoints: Mapping[str, str] | None = None
     """Where replicas are pods: ``{"claim": NAME}`` or ``{"url": URL}``. None: what the cluster declares."""
+    colocate: bool = False
+    """True: all replicas lie on one node, so that the job never has more than one node holds."""
     pod: Mapping[str, Any] = field(default_factory=dict)
     """Where replicas are pods: a template for all of them, with a pod's ``metadata`` and ``spec``."""
     worker_pod: Mapping[str, Any] = field(default_factory=dict)
@@ -147,7 +149,7 @@ class TrainingJob:
             "working_dir": self.working_dir,
             "framework": self.framework,
         }
-        pods = {name: getattr(self, name) for name in (*TEMPLATES, "namespace", "checkpoints")}
+        pods = {name: getattr(self, name) for name in (*TEMPLATES, "namespace", "checkpoints", "colocate")}
         parts |= {name: value for name, value in pods.items() if value}
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -227,11 +229,21 @@ def capacity_check(job: TrainingJob, nodes: Iterable[tuple[str, Resources]]) -> 
                 f"of {replicas.demand.describe()} each. Write a min of at most {places}, or ask for less in each."
             )
     least, whole = total(replicas.demand * replicas.min for _, replicas in roles), total(room for _, room in known)
+    if job.colocate and not any(least.fits_in(room) for _, room in known):
+        raise SpecificationError(
+            f'job "{job.name}": colocate keeps all replicas on one node, but its minimum '
+            f"({_minimum(roles)}) asks for {least.describe()}, which no node holds. "
+            "Write a smaller min, ask for less, or leave colocate out and use a claim with ReadWriteMany."
+        )
     if not least.fits_in(whole):
         raise SpecificationError(
-            f'job "{job.name}": its minimum ({" and ".join(f"{r.min} {role}" for role, r in roles)}) asks for '
+            f'job "{job.name}": its minimum ({_minimum(roles)}) asks for '
             f"{least.describe()}; the whole cluster holds {whole.describe()}. Write a smaller min, or ask for less."
         )
+
+
+def _minimum(roles: Sequence[tuple[str, Replicas]]) -> str:
+    return " and ".join(f"{replicas.min} {role}" for role, replicas in roles)
 
 
 def _check_one_fits(job: str, role: str, demand: Resources, nodes: list[tuple[str, Resources]]) -> None:
@@ -360,6 +372,12 @@ def _check_batch(job: TrainingJob) -> None:
         )
 
 
+def _check_choices(job: TrainingJob) -> None:
+    for name in ("resumable", "colocate"):
+        if not isinstance(value := getattr(job, name), bool):
+            raise SpecificationError(f"{name} is {checks.shown(value)}; it is a choice. Write true or false.")
+
+
 def _check_rest(job: TrainingJob) -> None:
     if job.framework is not None:
         checks.one_of(job.framework, FRAMEWORKS, "framework")
@@ -376,8 +394,7 @@ def _check_rest(job: TrainingJob) -> None:
             checks.whole(getattr(job, name), name, 1, most=2**53)
     checks.number(job.grace_seconds, "grace_seconds", least=0)
     checks.number(job.start_timeout, "start_timeout", above=0)
-    if not isinstance(job.resumable, bool):
-        raise SpecificationError(f"resumable is {checks.shown(job.resumable)}; it is a choice. Write true or false.")
+    _check_choices(job)
     job_rules.deadline(job.deadline)
     checks.one_of(job.on_finish, ON_FINISH, "on_finish")
     pod_rules.namespace(job.namespace)

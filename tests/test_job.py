@@ -103,6 +103,7 @@ def written(**changes: Any) -> dict[str, Any]:
         pytest.param({"steps_per_epoch": 0}, "steps_per_epoch is 0", id="an epoch without steps"),
         pytest.param({"priority": "high"}, 'priority is "high"; it is a whole number', id="a priority in words"),
         pytest.param({"resumable": "no"}, "resumable.*Write true or false", id="resumable as a text"),
+        pytest.param({"colocate": "no"}, "colocate.*Write true or false", id="colocate as a text"),
         pytest.param({"pool": ""}, 'pool is ""', id="a pool without a name"),
         pytest.param({"stop": Steps(HUGE)}, "stop.steps is .*; it is at most 2147483647", id="endless steps"),
         pytest.param({"stop": Epochs(HUGE)}, "stop.epochs is .*; it is at most", id="endless epochs"),

@@ -70,6 +70,8 @@ class ReplicaSpec:
     """Where replicas are pods: None is the cluster's first. Ignored elsewhere."""
     claim: str | None = None
     """The volume claim that holds checkpoints, where replicas are pods."""
+    colocated: bool = False
+    """All replicas of its job are on one node."""
     pod: Mapping[str, Any] = field(default_factory=dict)
     """Where replicas are pods: the user's template, with a pod's ``metadata`` and ``spec``. Ignored elsewhere."""
 

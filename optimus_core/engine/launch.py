@@ -150,6 +150,7 @@ def _trial(job: TrainingJob, name: str, role: Role, index: int, generation: int,
         working_dir=job.working_dir,
         namespace=job.namespace,
         claim=place.claim,
+        colocated=job.colocate,
         pod=pod_template(job, role),
     )
 

@@ -175,6 +175,7 @@ def job_view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[G
         placement=_placement(present),
         pinned=Size(**row.pin) if row.pin else None,
         barred=_barred(ctx, tx, job, generations),
+        colocate=job.colocate,
         resizable=job.resumable,
         remaining=fit["remaining"],
         speed=fit["speed"],

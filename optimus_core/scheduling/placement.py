@@ -63,6 +63,8 @@ class Room:
         """Return where ``size`` of a job goes, or None if it does not fit whole."""
         if size == (0, 0) or not self.names:
             return {} if size == (0, 0) else None
+        if row.job.colocate:
+            return self._on_one(row, size)
         several = self._evenly if size[0] else self._packed
         return self._on_one(row, size) or several(row, size) or self._filled(row, size)
 

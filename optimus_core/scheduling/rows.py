@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import le
 from statistics import median
 
 from optimus_core.scheduling.speeds import Pair, RateOf, Seconds
@@ -96,7 +97,7 @@ def prepare(snapshot: Snapshot, rate_of: RateOf) -> Problem:
         problem.offers.append([max(0, a - o) for a, o in zip(problem.vector(node.allocatable), others, strict=True)])
     problem.capacity = tuple(sum(column) for column in zip(*problem.offers, strict=True)) or problem.vector({})
     ready = {node.name for node in nodes}
-    problem.rows = [_row(problem, job, ready, snapshot.time) for job in jobs]
+    problem.rows = [_on_one_node(problem, _row(problem, job, ready, snapshot.time)) for job in jobs]
     _estimate(problem, rate_of)
     return problem
 
@@ -131,6 +132,24 @@ def _row(problem: Problem, job: JobView, ready: set[str], now: float) -> Row:
         trust=young,
         restart=cost * (1 + problem.settings.min_gain),
     )
+
+
+def _on_one_node(problem: Problem, row: Row) -> Row:
+    """Bound a job that lies on one node by what the emptiest holds of each role beside the minimum of the other."""
+    if row.job.colocate and not row.held and row.job.pinned is None:
+        (servers, workers), (most_servers, most_workers) = row.floor, row.ceiling
+        most = (
+            _most(problem, row, [(s, workers) for s in range(servers, most_servers + 1)])[0],
+            _most(problem, row, [(servers, w) for w in range(workers, most_workers + 1)])[1],
+        )
+        row.ceiling = smaller_of(row.ceiling, (max(most[0], row.present[0]), max(most[1], row.present[1])))
+    return row
+
+
+def _most(problem: Problem, row: Row, sizes: Sequence[Pair]) -> Pair:
+    """Return the last of ``sizes``, which grow, that one empty node holds; the first if none does."""
+    fits = [any(all(map(le, row.demand(size), offer)) for offer in problem.offers) for size in sizes]
+    return sizes[max(0, sum(fits) - 1)]
 
 
 def bounds(job: JobView) -> tuple[Pair, Pair]:

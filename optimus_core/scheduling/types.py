@@ -119,6 +119,8 @@ class JobView(_Frozen):
     """A person's wish that stands above the allocation."""
     barred: list[Size] = []
     """Sizes that are not to be tried now, e.g. since they have just failed to start."""
+    colocate: bool = False
+    """All its replicas lie on one node."""
     resizable: bool = True
     """False: once it runs, it keeps its size."""
     remaining: Remaining = Remaining()

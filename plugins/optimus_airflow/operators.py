@@ -78,6 +78,7 @@ class OptimusTrainingOperator(BaseOperator):
         deferrable: wait in the triggerer. False: a worker's slot is taken all the time.
         retries: tries of the task after the first; at least one is wise, since Airflow may lose a task itself.
         checkpoints: where pods keep checkpoints: ``{"claim": NAME}`` or ``{"url": URL}``; by default the cluster's.
+        colocate: keep all replicas on one node: a ReadWriteOnce claim will do, but the job grows no further.
         get_logs: write the end of each replica's output to the task's log when the job has ended.
         on_finish_action: ``delete_pod``, ``delete_succeeded_pod``, or ``keep_pod`` for people to look at.
         namespace: the pods' namespace; by default that of the template, else the cluster's first.
@@ -162,6 +163,7 @@ class OptimusTrainingOperator(BaseOperator):
         deferrable: bool = True,
         retries: int | None = 1,
         checkpoints: Mapping[str, str] | None = None,
+        colocate: bool = False,
         get_logs: bool = True,
         on_finish_action: str = "delete_pod",
         namespace: str | None = None,
@@ -225,6 +227,7 @@ class OptimusTrainingOperator(BaseOperator):
         self.steps_per_epoch = steps_per_epoch
         self.metrics = metrics
         self.resumable = resumable
+        self.colocate = colocate
         self.grace_seconds = grace_seconds
         self.failure_retries = failure_retries
         self.quota = quota
@@ -275,6 +278,7 @@ class OptimusTrainingOperator(BaseOperator):
             steps_per_epoch=self.steps_per_epoch,
             metrics=self.metrics,
             resumable=self.resumable,
+            colocate=self.colocate,
             retries=self.failure_retries,
             pool=self.quota,
             on_finish=str(getattr(self.on_finish_action, "value", self.on_finish_action)),

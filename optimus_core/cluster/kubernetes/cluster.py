@@ -176,11 +176,12 @@ class KubernetesCluster:
             self._tell_once(f"{error} Until then, claims are not looked at before a job starts.")
             return
         modes = (found.get("spec") or {}).get("accessModes") or []
-        together = len(replicas) == 1 or (replicas[0].node and len({spec.node for spec in replicas}) == 1)
+        together = len(replicas) == 1 or ("ReadWriteOnce" in modes and _on_one_node(replicas))
         if "ReadWriteMany" not in modes and not together:
             raise SpecificationError(
                 f'claim "{claim}" is {" and ".join(modes)}: only one node can write it, but the replicas of '
-                f"{replicas[0].job} may lie on several. Use a claim with ReadWriteMany, or ask for one replica."
+                f"{replicas[0].job} may lie on several. Use a claim with ReadWriteMany, write colocate=True, "
+                "which keeps all replicas on one node (ReadWriteOnce is enough then), or ask for one replica."
             )
 
     def _check_quota(self, replicas: Sequence[ReplicaSpec]) -> None:
@@ -372,6 +373,11 @@ def _may_be_away(pod: Json) -> bool:
 def _one_of_each(replicas: Sequence[ReplicaSpec]) -> builtins.list[ReplicaSpec]:
     kinds: Mapping[object, ReplicaSpec] = {(spec.role, spec.image): spec for spec in replicas}
     return builtins.list(kinds.values())
+
+
+def _on_one_node(replicas: Sequence[ReplicaSpec]) -> bool:
+    nodes = {spec.node for spec in replicas}
+    return replicas[0].colocated or (len(nodes) == 1 and nodes != {""})
 
 
 def _has_image(spec: ReplicaSpec) -> bool:
