@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from optimus_core.reasons import render
@@ -31,6 +32,9 @@ class JobReport:
     loss: float | None
     remaining_steps: float | None
     predicted_seconds: float | None
+    deadline: str | None
+    late_seconds: float | None
+    """How long after its deadline it ended, or is predicted to; None if in time, unknown, or without a deadline."""
     reason: str
     reason_code: str | None
     pinned: dict[str, int] | None
@@ -76,6 +80,8 @@ def job_report(tx: Transaction, row: JobRow) -> JobReport:
         loss=row.loss,
         remaining_steps=(estimate.get("remaining") or {}).get("value"),
         predicted_seconds=None if row.state in FINAL else estimate.get("predicted_seconds"),
+        deadline=row.deadline.isoformat() if row.deadline else None,
+        late_seconds=late_seconds(row, tx.now),
         reason=render(reason["code"], reason.get("numbers")) if reason else "",
         reason_code=reason["code"] if reason else None,
         pinned=row.pin,
@@ -86,6 +92,16 @@ def job_report(tx: Transaction, row: JobRow) -> JobReport:
         stepped_at=row.stepped_at.isoformat() if row.stepped_at else None,
         result=row.result,
     )
+
+
+def late_seconds(row: JobRow, now: datetime) -> float | None:
+    """Return how long after its deadline a job ended, or will end as far as is known; None if in time or unknown."""
+    if row.deadline is None:
+        return None
+    predicted = (row.estimate or {}).get("predicted_seconds") or 0.0
+    end = row.ended_at if row.state in FINAL and row.ended_at is not None else now + timedelta(seconds=predicted)
+    late = (end - row.deadline).total_seconds()
+    return late if late > 0 else None
 
 
 def phase_of(row: JobRow, generations: list[GenerationRow]) -> str:

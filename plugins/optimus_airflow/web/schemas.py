@@ -32,6 +32,8 @@ class Job(BaseModel):
     loss: float | None
     remaining_steps: float | None
     predicted_seconds: float | None
+    deadline: str | None
+    late_seconds: float | None
     reason: str
     reason_code: str | None
     pinned: dict[str, int] | None
