@@ -2,6 +2,7 @@
 
 import os
 import textwrap
+from datetime import timedelta
 
 from airflow.sdk import DAG
 from optimus_airflow.operators import AllReduce, OptimusTrainingOperator, Replicas
@@ -26,23 +27,30 @@ CODE = textwrap.dedent("""
         step += 1
         if optimus_train.rank() == 0:
             optimus_train.report(step, 1 / step)
+        if step == 10 and latest is None and "fails" in sys.argv:
+            save()
+            sys.exit("the data is broken")
     save()
     time.sleep(patience if optimus_train.stop_requested() else 0)
 """)
 
 
-def train(dag_id: str, seconds: float, workers: tuple[int, int] = (1, 1), patience: float = 0, **more: object) -> None:
-    """A DAG of one training; where it is asked to stop it saves, and takes ``patience`` seconds more."""
+def train(
+    dag_id: str, seconds: float, workers: tuple[int, int] = (1, 1), patience: float = 0, word: str = "", **more: object
+) -> None:
+    """A DAG of one training; where it is asked to stop it saves, and takes ``patience`` seconds more.
+
+    With the word "fails" it saves at step 10 and fails, if it began from scratch.
+    """
     with DAG(dag_id, schedule=None):
         OptimusTrainingOperator(
             task_id="train",
             image=IMAGE,
-            command=["python3", "-u", "-c", CODE, str(seconds), str(patience)],
+            command=["python3", "-u", "-c", CODE, str(seconds), str(patience), word],
             strategy=AllReduce(),
             workers=Replicas(cpu=more.pop("cpu", "100m"), memory="64Mi", min=workers[0], max=workers[1]),
             grace_seconds=20,
-            retries=0,
-            **more,
+            **({"retries": 0} | more),
         )
 
 
@@ -53,3 +61,4 @@ train("starting", 600, init_containers=[SLEEP])
 train("running", 600, workers=(2, 2))
 train("resizing", 600, workers=(1, 2), patience=6)
 train("stopping", 600, patience=6)
+train("retried", 2, word="fails", failure_retries=0, retries=1, retry_delay=timedelta(seconds=1))

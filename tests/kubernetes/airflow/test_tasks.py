@@ -101,6 +101,17 @@ def test_a_task_trains_on_pods_to_its_end(airflow, pods):
     until(lambda: pods("short") == {})
 
 
+def test_a_task_that_airflow_retries_goes_on_from_its_checkpoint(airflow, pods):
+    run_id = airflow.trigger("retried")
+    assert airflow.await_task("retried", run_id, "train", "success", "failed")["state"] == "success"
+    assert airflow.task("retried", run_id, "train")["try_number"] == 2
+    report = job(airflow, "retried")
+    assert (report.state, report.attempt, report.step) == ("succeeded", 2, 20)
+    firsts = [g["first_step"] for g in airflow.engine.history(report.id)["generations"] if g["starting_at"]]
+    assert firsts == [1, 11], "it began anew"
+    until(lambda: pods("retried") == {})
+
+
 @pytest.mark.parametrize("state", [state for state in STATES if state != "stopping"])
 def test_marked_failed_its_pods_are_gone_and_its_job_has_ended(airflow, core, space, pods, state):
     with in_state(state, airflow, core, space) as run_id:
