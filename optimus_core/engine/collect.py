@@ -299,10 +299,15 @@ def criterion_met(ctx: Context, job: JobRow) -> int | None:
 
 
 def loss_points(tx: Transaction, job_id: int) -> list[Point]:
-    """Return the points of the loss: the series called ``loss``, else the first whose name is a loss's."""
-    rows = sorted(tx.all_series(job_id), key=lambda row: (row.name != "loss", "val" in row.name.lower(), row.name))
-    chosen = next((row for row in rows if is_loss(row.name) and row.state), None)
+    """Return the points of the job's loss; see :func:`loss_series`."""
+    chosen = loss_series(tx, job_id)
     return BoundedSeries.from_state(chosen.state).points() if chosen is not None else []
+
+
+def loss_series(tx: Transaction, job_id: int) -> SeriesRow | None:
+    """Return the series of the loss: the one called ``loss``, else the first whose name is a loss's."""
+    rows = sorted(tx.all_series(job_id), key=lambda row: (row.name != "loss", "val" in row.name.lower(), row.name))
+    return next((row for row in rows if is_loss(row.name) and row.state), None)
 
 
 def is_hung(ctx: Context, job: JobRow, generation: GenerationRow) -> bool:

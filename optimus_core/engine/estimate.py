@@ -96,7 +96,7 @@ def remaining_work(
     per_epoch = steps_per_epoch(job) or epoch_length(losses)
     if isinstance(job.stop, Epochs) and per_epoch:
         return _exactly(min(job.stop.n, _FARTHEST) * per_epoch - done, "declared")
-    predicted = _predicted_end(job, curve, per_epoch)
+    predicted = predicted_end(job, curve, per_epoch)
     if predicted is not None and predicted.value is not None:
         return _until(predicted, done, row.total_steps)
     if row.total_steps:
@@ -106,7 +106,8 @@ def remaining_work(
     return Remaining()
 
 
-def _predicted_end(job: TrainingJob, curve: ConvergenceModel | None, per_epoch: float | None) -> Estimate | None:
+def predicted_end(job: TrainingJob, curve: ConvergenceModel | None, per_epoch: float | None) -> Estimate | None:
+    """Return the step at which a curve meets a job's stop criterion; None if no curve decides, or none is known."""
     if curve is None:
         return None
     if isinstance(job.stop, Loss):

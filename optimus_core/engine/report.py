@@ -57,7 +57,11 @@ class JobReport:
 
 def job_report(tx: Transaction, row: JobRow) -> JobReport:
     """Return the report of a job."""
-    generations = tx.generations(row.id)
+    return report_of(row, tx.generations(row.id), tx.now)
+
+
+def report_of(row: JobRow, generations: list[GenerationRow], now: datetime) -> JobReport:
+    """Return the report of a job with these generations, oldest first, as it stands at ``now``."""
     present = next((g for g in reversed(generations) if g.state in ("starting", "running")), None)
     estimate = row.estimate or {}
     reason = row.cause if row.state in FINAL or row.state == "stopping" else row.reason
@@ -81,7 +85,7 @@ def job_report(tx: Transaction, row: JobRow) -> JobReport:
         remaining_steps=(estimate.get("remaining") or {}).get("value"),
         predicted_seconds=None if row.state in FINAL else estimate.get("predicted_seconds"),
         deadline=row.deadline.isoformat() if row.deadline else None,
-        late_seconds=late_seconds(row, tx.now),
+        late_seconds=late_seconds(row, now),
         reason=render(reason["code"], reason.get("numbers")) if reason else "",
         reason_code=reason["code"] if reason else None,
         pinned=row.pin,

@@ -15,8 +15,10 @@ from typing import Any
 from uuid import uuid4
 
 from optimus_core.engine import pausing
+from optimus_core.engine.charts import note_prediction
 from optimus_core.engine.context import Context
 from optimus_core.engine.snapshot import PLANNED, present_of, take
+from optimus_core.models import Estimate
 from optimus_core.scheduling.plan import plan
 from optimus_core.scheduling.types import Decision, Plan, Size, Snapshot
 from optimus_core.store import GenerationRow, JobRow, RoundRow, Transaction
@@ -165,9 +167,14 @@ def _note_prediction(row: JobRow, decision: Decision, now: datetime) -> None:
         known = known | {"first": {"seconds": seconds, "at": now.isoformat(), "attempt": row.attempt}}
     row.estimate = known | {
         "predicted_seconds": seconds,
+        "predictions": note_prediction(known.get("predictions") or [], now, seconds, _left(decision)),
         "seconds_saved_by_one_worker": decision.seconds_saved_by_one_worker,
         "seconds_saved_by_one_server": decision.seconds_saved_by_one_server,
     }
+
+
+def _left(decision: Decision) -> Estimate:
+    return Estimate(decision.remaining.value, decision.remaining.low, decision.remaining.high)
 
 
 def _is_as_decided(generation: GenerationRow, decision: Decision) -> bool:

@@ -154,7 +154,7 @@ def job_view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[G
     """Return a job as a plan sees it; with ``refit`` its estimates are made anew."""
     job, present = job_of(row), present_of(row, generations)
     if refit or row.estimate is None:
-        row.estimate = estimate(ctx, tx, row).to_dict() | {"first": (row.estimate or {}).get("first")}
+        row.estimate = estimate(ctx, tx, row).to_dict() | _kept(row.estimate or {})
     fit = row.estimate
     known = tx.peek_workload(row.workload)
     sizes = _size_limits(job)
@@ -238,3 +238,8 @@ def _seconds_at_size(tx: Transaction, present: GenerationRow | None) -> float | 
     if present is None or present.starting_at is None:
         return None
     return max(0.0, (tx.now - present.starting_at).total_seconds())
+
+
+def _kept(estimate: dict[str, Any]) -> dict[str, Any]:
+    """Return what of an estimate a new fit leaves as it is: the predictions made before."""
+    return {name: estimate.get(name) for name in ("first", "predictions")}

@@ -6,17 +6,18 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import Any
 
+from optimus_core.engine import charts
 from optimus_core.engine.context import Context
 from optimus_core.engine.downsample import downsample
 from optimus_core.engine.launch import demand_by_node
-from optimus_core.engine.report import event_dict, generation_dict, job_report
+from optimus_core.engine.report import event_dict, generation_dict, job_report, report_of
 from optimus_core.engine.snapshot import take
 from optimus_core.errors import ClusterUnavailable, OptimusError
 from optimus_core.reasons import render
 from optimus_core.scheduling.plan import plan
 from optimus_core.scheduling.types import Decision, JobView, Snapshot
 from optimus_core.store import ACTIVE, JobRow, Transaction
-from optimus_core.store.views import Wanted, events_page, generations_of, jobs_page
+from optimus_core.store.views import Wanted, events_page, generations_of, jobs_page, present_generations
 from optimus_core.telemetry.series import BoundedSeries
 
 MOST_GENERATIONS = 500
@@ -25,6 +26,8 @@ MOST_SERIES = 50
 MOST_SPEEDS = 200
 MOST_TAIL = 4000
 """Characters of a replica's last output."""
+_TOLD = ("predicted_seconds", "seconds_saved_by_one_worker", "seconds_saved_by_one_server", "remaining", "young")
+"""What of an estimate people read; the models themselves are drawn."""
 OTHERS = "jobs of other DAGs"
 """Who holds what a reader may not see by name."""
 
@@ -33,8 +36,9 @@ def list_jobs(ctx: Context, dags: Collection[str], wanted: Wanted, *, before: in
     """Return a page of jobs, newest first; ``next`` is what to give as ``before`` for the page after it."""
     with ctx.store.transaction() as tx:
         rows, total = jobs_page(tx, dags, wanted, before=before, limit=limit)
+        present = present_generations(tx, [row.id for row in rows])
         return {
-            "jobs": [job_report(tx, row).to_dict() for row in rows],
+            "jobs": [report_of(row, present.get(row.id, []), tx.now).to_dict() for row in rows],
             "total": total,
             "next": rows[-1].id if len(rows) == limit else None,
         }
@@ -48,7 +52,8 @@ def job_detail(ctx: Context, job_id: int, *, points: int, events_after: int, eve
             return {}
         return {
             "job": job_report(tx, row).to_dict(),
-            "estimate": row.estimate or {},
+            "estimate": {name: (row.estimate or {}).get(name) for name in _TOLD},
+            "charts": charts.of_job(tx, row),
             "generations": [generation_dict(g) for g in generations_of(tx, [job_id], MOST_GENERATIONS)],
             "events": [{"id": e.id} | event_dict(e) for e in events_page(tx, job_id, after=events_after, limit=events)],
             "series": _series(tx, job_id, points),

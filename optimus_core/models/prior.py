@@ -117,6 +117,10 @@ class CurvePrior:
     def __len__(self) -> int:
         return len(self._runs)
 
+    def runs(self) -> list[tuple[list[float], list[float]]]:
+        """Return (steps, values) of each run, oldest first."""
+        return [(steps.tolist(), np.exp(levels).tolist()) for steps, levels in self._runs]
+
     @property
     def ends(self) -> list[float]:
         """The last step of each run."""

@@ -11,6 +11,8 @@ from sqlalchemy import Select, func, select
 from optimus_core.store.tables import EventRow, GenerationRow, JobRow
 from optimus_core.store.transaction import Transaction
 
+_NOT_OVER = ("wanted", "starting", "running", "draining")
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -49,6 +51,15 @@ def generations_of(tx: Transaction, job_ids: Iterable[int], limit: int) -> list[
     query = select(GenerationRow).where(GenerationRow.job_id.in_(tuple(job_ids)))
     newest = query.order_by(GenerationRow.wanted_at.desc(), GenerationRow.number.desc()).limit(limit)
     return list(tx.session.scalars(newest))[::-1]
+
+
+def present_generations(tx: Transaction, job_ids: Iterable[int]) -> dict[int, list[GenerationRow]]:
+    """Return, by job, those generations that are not over yet, oldest first: what tells how a job stands."""
+    query = select(GenerationRow).where(GenerationRow.job_id.in_(tuple(job_ids)), GenerationRow.state.in_(_NOT_OVER))
+    found: dict[int, list[GenerationRow]] = {}
+    for row in tx.session.scalars(query.order_by(GenerationRow.number)):
+        found.setdefault(row.job_id, []).append(row)
+    return found
 
 
 def events_page(tx: Transaction, job_id: int, *, after: int, limit: int) -> list[EventRow]:

@@ -60,12 +60,52 @@ class Series(BaseModel):
     points: list[tuple[float, float]]
 
 
+_Row = list[float | None]
+
+
+class Curve(BaseModel):
+    """The fitted loss as rows (step, loss, low, high), and the end that it predicts: (step, earliest, latest)."""
+
+    rows: list[_Row]
+    end: _Row
+    never: bool
+    threshold: float | None
+    criterion: str
+    prior_share: float
+
+
+class SpeedMap(BaseModel):
+    """Steps a second at the sizes allowed: rows (servers, workers, speed, low, high); ``guessed``: none was seen."""
+
+    servers: list[int]
+    workers: list[int]
+    rows: list[list[float]]
+    guessed: bool
+
+
+class Charts(BaseModel):
+    """What is drawn of a job; what is not known yet is null or empty."""
+
+    loss: str | None
+    """Which of the series the curve is fitted to."""
+    curve: Curve | None
+    earlier: list[list[tuple[float, float]]]
+    """The same of earlier runs of the workload: points (step, loss)."""
+    speed: SpeedMap | None
+    predictions: list[_Row]
+    """What was predicted when: rows (seconds since the epoch, seconds left, low, high)."""
+    finish: _Row | None
+    """Seconds left: (value, low, high)."""
+    replica_hours: float
+
+
 class JobDetail(BaseModel):
     """Everything of one job."""
 
     job: Job
     editable: bool
     estimate: dict[str, Any]
+    charts: Charts
     generations: list[dict[str, Any]]
     events: list[dict[str, Any]]
     series: list[Series]
