@@ -81,3 +81,68 @@ def context() -> Any:
         return {"ti": ti, "task_state_store": State(), **more}
 
     return make
+
+
+# -- the API as Airflow's own server mounts it ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """A client for each role of Airflow's own application, which has loaded the plugin; with real roles."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS", "False")
+        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS", "vera:viewer,ursula:user")
+        passwords = tmp_path_factory.mktemp("auth") / "passwords.json"
+        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE", str(passwords))
+        from airflow.api_fastapi.app import create_app, get_auth_manager
+        from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+        from airflow.utils.db import initdb
+        from fastapi.testclient import TestClient
+
+        initdb()
+        _know_dag("digits")
+        app = create_app(apps="core")
+        clients = {"anonymous": TestClient(app, raise_server_exceptions=False)}
+        for role in ("viewer", "user"):
+            token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username=f"a-{role}", role=role))
+            headers = {"Authorization": f"Bearer {token}"}
+            clients[role] = TestClient(app, headers=headers, raise_server_exceptions=False)
+        yield clients
+
+
+def _know_dag(dag_id: str) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        if session.get(DagModel, dag_id) is None:
+            session.add(DagBundleModel(name="tests"))
+            session.flush()
+            session.add(DagModel(dag_id=dag_id, bundle_name="tests", is_stale=False))
+
+
+@pytest.fixture
+def submit_task(engine: Any) -> Any:
+    """Submits the job of a DAG's task; nothing of it starts before it is stepped."""
+    from optimus_core.engine.identity import Identity
+    from optimus_core.job import AllReduce, Replicas, TrainingJob
+
+    def submit(dag_id: str, task_id: str = "train", **more: Any) -> Any:
+        asked = TrainingJob(
+            name="digits",
+            command=[sys.executable, "-c", "import time; time.sleep(60)"],
+            strategy=AllReduce(),
+            workers=Replicas(cpu="1", memory="64Mi", min=1, max=3),
+            **more,
+        )
+        submission = engine.submit(asked, Identity.of_task("default", dag_id, "run1", task_id, -1))
+        return engine.job_by_id(submission.job_id)
+
+    return submit
+
+
+@pytest.fixture
+def jobs(submit_task: Any) -> dict[str, str]:
+    """A job of a DAG that Airflow knows, and one of a DAG that it does not: the names."""
+    return {dag: submit_task(dag).name for dag in ("digits", "unknown_dag")}

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from optimus_airflow.web import page
 from optimus_airflow.web.access import editable_job, may, opened, readable_dags, readable_job
-from optimus_airflow.web.schemas import ClusterView, Comparison, Job, JobDetail, JobsPage, Pin, WhatIf
+from optimus_airflow.web.schemas import ClusterView, Comparison, Job, JobDetail, JobsPage, Pin, Problem, WhatIf
 from optimus_core.engine import views
 from optimus_core.errors import OptimusError, StoreError
 from optimus_core.store import LIVE, is_unreachable
@@ -21,6 +21,14 @@ from optimus_core.store.views import Wanted
 BUNDLE = Path(__file__).parents[1] / "ui" / "bundle" / "optimus.js"
 _Text = Annotated[str | None, Query(max_length=600)]
 _Id = Annotated[int | None, Query(ge=0, lt=2**31)]
+_REFUSALS = {
+    400: "The body is no JSON.",
+    401: "Nobody is signed in.",
+    403: "The user may read the DAG, but not edit it.",
+    404: "There is nothing of that name, or the user may not read its DAG.",
+    409: "It can't be done as things are; the answer says why.",
+    503: "Optimus' store can't be used; the answer says what to run.",
+}
 
 
 def make_app() -> FastAPI:
@@ -28,16 +36,19 @@ def make_app() -> FastAPI:
     app = FastAPI(title="Optimus", version="1", docs_url=None, redoc_url=None, openapi_url=None)
     app.get("/optimus.js", include_in_schema=False)(bundle)
     app.get("/jobs/{name}", response_class=HTMLResponse, include_in_schema=False)(job_page)
-    app.get("/api/jobs", response_model=JobsPage)(list_jobs)
-    app.get("/api/jobs/{name}", response_model=JobDetail)(job_detail)
-    app.get("/api/clusters/{cluster}", response_model=ClusterView)(cluster_view)
-    app.post("/api/clusters/{cluster}/what-if")(what_if)
-    app.post("/api/jobs/{name}/stop")(stop)
-    app.post("/api/jobs/{name}/pin")(pin)
-    app.post("/api/jobs/{name}/unpin")(unpin)
+    app.get("/api/jobs", response_model=JobsPage, responses=_refusals())(list_jobs)
+    app.get("/api/jobs/{name}", response_model=JobDetail, responses=_refusals(404))(job_detail)
+    app.get("/api/clusters/{cluster}", response_model=ClusterView, responses=_refusals(404, 409))(cluster_view)
+    app.post("/api/clusters/{cluster}/what-if", responses=_refusals(400, 404, 409))(what_if)
+    for act in (stop, pin, unpin):
+        app.post(f"/api/jobs/{{name}}/{act.__name__}", responses=_refusals(400, 403, 404, 409))(act)
     app.exception_handler(OptimusError)(_told)
     app.exception_handler(DBAPIError)(_unreachable)
     return app
+
+
+def _refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
+    return {code: {"model": Problem, "description": _REFUSALS[code]} for code in (401, *codes, 503)}
 
 
 def bundle() -> FileResponse:

@@ -2,13 +2,19 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from optimus_core import checks
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+class Problem(BaseModel):
+    """Why there is no answer, and what to do."""
+
+    detail: str
 
 
 class Job(BaseModel):
@@ -133,14 +139,19 @@ class ClusterView(BaseModel):
     rounds: list[dict[str, Any]]
 
 
+_Whole = BeforeValidator(lambda given: int(given) if isinstance(given, float) and given.is_integer() else given)
+"""With ``strict``: what JSON calls an integer, 1 and 1.0, but neither "1" nor true."""
+
+
 class Pin(_Strict):
     """A size to hold."""
 
-    workers: Annotated[int, Field(ge=1, le=checks.MOST)]
-    servers: Annotated[int, Field(ge=0, le=checks.MOST)] | None = None
+    workers: Annotated[int, Field(strict=True, ge=1, le=checks.MOST), _Whole]
+    servers: Annotated[int, Field(strict=True, ge=0, le=checks.MOST), _Whole] | None = None
 
 
 _Name = Annotated[str, Field(max_length=600)]
+_Priority = Annotated[int, Field(strict=True, ge=-checks.MOST, le=checks.MOST), _Whole]
 
 
 class WhatIf(_Strict):
@@ -149,7 +160,7 @@ class WhatIf(_Strict):
     without_node: _Name | None = None
     add_like_node: _Name | None = None
     without_job: _Name | None = None
-    priority: Annotated[dict[_Name, Annotated[int, Field(ge=-checks.MOST, le=checks.MOST)]], Field(max_length=100)] = {}
+    priority: Annotated[dict[_Name, _Priority], Field(max_length=100)] = {}
 
 
 class Decision(BaseModel):
