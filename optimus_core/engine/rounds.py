@@ -93,7 +93,7 @@ def _plan_once(ctx: Context, cluster: str, epoch: int, report: RoundReport) -> b
     with ctx.store.transaction() as tx:
         if not tx.holds_lease(cluster, epoch):
             return False
-        changes = [c for d in decided.decisions if (c := _write(tx, cluster, d, attempts)) is not None]
+        changes = _write_all(tx, cluster, decided, attempts)
         row = tx.cluster(cluster)
         row.planned_revision, row.planned_at = revision, tx.now
         _record(tx, decided, epoch, revision, changes)
@@ -122,13 +122,17 @@ def _record(tx: Transaction, decided: Plan, epoch: int, revision: int, changes: 
     )
 
 
-def _write(tx: Transaction, cluster: str, decision: Decision, attempts: dict[str, int]) -> Change | None:
-    """Write one decision where the job still is what the plan saw; return it if something changed."""
-    row = next((found for found in tx.find_jobs(decision.job) if found.name == decision.job), None)
-    row = tx.job(row.id) if row is not None else None
-    if row is None or row.state not in PLANNED or row.attempt != attempts.get(row.name):
-        return None
-    generations = tx.generations(row.id)
+def _write_all(tx: Transaction, cluster: str, decided: Plan, attempts: dict[str, int]) -> list[Change]:
+    """Write the decisions about jobs that still are what the plan saw; return what changed."""
+    rows = tx.lock_jobs(cluster, PLANNED)
+    generations = tx.generations_by_job(cluster, PLANNED)
+    seen = [(d, row) for d in decided.decisions if (row := rows.get(d.job)) and row.attempt == attempts.get(row.name)]
+    changes = [_write(tx, row, generations.get(row.id, []), decision) for decision, row in seen]
+    return [change for change in changes if change is not None]
+
+
+def _write(tx: Transaction, row: JobRow, generations: Sequence[GenerationRow], decision: Decision) -> Change | None:
+    """Write one decision about a job; return it if something changed."""
     if not _was_just_refused(row):
         row.reason = _reason(decision)
     _note_prediction(row, decision, tx.now)

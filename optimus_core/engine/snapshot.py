@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -30,7 +31,7 @@ from optimus_core.scheduling.types import (
     Size,
     Snapshot,
 )
-from optimus_core.store import ACTIVE, GenerationRow, JobRow, Transaction, is_of_the_store
+from optimus_core.store import ACTIVE, LIVE, GenerationRow, JobRow, Transaction, is_of_the_store
 from optimus_core.telemetry.text import storable
 
 _log = logging.getLogger(__name__)
@@ -53,13 +54,13 @@ def take(ctx: Context, name: str, *, refit: bool = True) -> Snapshot:
     """
     cluster = ctx.cluster(name)
     nodes, replicas = cluster.nodes(), cluster.list()
-    columns = Columns(nodes)
+    columns, of_job = Columns(nodes), _by_job(replicas)
     with ctx.store.transaction() as tx:
-        jobs = tx.jobs(cluster=name, states=("queued", "running", "paused", "stopping"))
+        jobs, all_generations = tx.jobs(cluster=name, states=LIVE), tx.generations_by_job(name, LIVE)
         views, draining, unplanned = [], [], []
         for row in jobs:
-            generations = tx.generations(row.id)
-            draining += _draining(row, generations, replicas)
+            generations = all_generations.get(row.id, [])
+            draining += _draining(row, generations, of_job.get(row.name, []))
             if row.state in PLANNED and not _occupied_by_an_earlier_attempt(row, generations):
                 view = _view_or_reason(ctx, tx, row, generations, refit, columns)
                 if view is not None:
@@ -141,11 +142,18 @@ def present_of(row: JobRow, generations: Sequence[GenerationRow]) -> GenerationR
     return wanted[0] if resizing and wanted else None
 
 
+def _by_job(replicas: Sequence[Replica]) -> dict[str, list[Replica]]:
+    found: dict[str, list[Replica]] = defaultdict(list)
+    for replica in replicas:
+        found[replica.job].append(replica)
+    return found
+
+
 def _draining(row: JobRow, generations: Sequence[GenerationRow], replicas: Sequence[Replica]) -> list[Draining]:
-    """Return what still holds room for a job beside its present generation."""
+    """Return what of a job's ``replicas`` still holds room beside its present generation."""
     present = present_of(row, generations)
     number = present.number if present is not None and row.state != "stopping" else None
-    others = [r for r in replicas if r.job == row.name and (r.generation != number or is_stranger(r, row))]
+    others = [r for r in replicas if r.generation != number or is_stranger(r, row)]
     seen = observed(others).get(row.name, {})
     return [Draining(job=row.name, node=node, resources=dict(held)) for node, held in sorted(seen.items())]
 

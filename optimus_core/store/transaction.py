@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -118,6 +119,11 @@ class Transaction:
             query = query.limit(limit)
         return list(self.session.scalars(query))
 
+    def lock_jobs(self, cluster: str, states: Iterable[str]) -> dict[str, JobRow]:
+        """Return the locked rows of the jobs of ``cluster`` in one of ``states``, by name."""
+        query = select(JobRow).where(JobRow.cluster == cluster, JobRow.state.in_(tuple(states))).order_by(JobRow.id)
+        return {row.name: row for row in self.session.scalars(query.with_for_update())}
+
     def live_clusters(self) -> list[str]:
         """Return the names of the clusters with jobs that have not ended."""
         return sorted(self.session.scalars(select(JobRow.cluster).where(JobRow.state.in_(LIVE)).distinct()))
@@ -165,6 +171,19 @@ class Transaction:
                 select(GenerationRow).where(GenerationRow.job_id == job_id).order_by(GenerationRow.number)
             )
         )
+
+    def generations_by_job(self, cluster: str, states: Iterable[str]) -> dict[int, list[GenerationRow]]:
+        """Return the generations, oldest first, of all jobs of ``cluster`` in one of ``states``, by the job's id."""
+        query = (
+            select(GenerationRow)
+            .join(JobRow, GenerationRow.job_id == JobRow.id)
+            .where(JobRow.cluster == cluster, JobRow.state.in_(tuple(states)))
+            .order_by(GenerationRow.job_id, GenerationRow.number)
+        )
+        found: dict[int, list[GenerationRow]] = defaultdict(list)
+        for generation in self.session.scalars(query):
+            found[generation.job_id].append(generation)
+        return found
 
     def generation(self, job_id: int, number: int) -> GenerationRow | None:
         """Return one generation, locked."""

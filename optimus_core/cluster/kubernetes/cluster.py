@@ -66,7 +66,7 @@ class KubernetesCluster:
         """What was said to be missing, once."""
         self._ours = SharedRead(self._read_ours)
         self._followers = Followers()
-        self._others = SharedRead(lambda: (self._nodes(), self._all_pods()))
+        self._others = SharedRead(lambda: (self._nodes(), self._pods_of_others()))
 
     # What there is
 
@@ -77,13 +77,14 @@ class KubernetesCluster:
     def _nodes(self) -> builtins.list[Json]:
         return builtins.list(self._api.items("/api/v1/nodes"))
 
-    def _all_pods(self) -> builtins.list[Json]:
-        running = "status.phase!=Succeeded,status.phase!=Failed"
+    def _pods_of_others(self) -> builtins.list[Json]:
+        """Return the pods of others that have not ended: ours are listed on their own."""
+        query = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed", "labelSelector": f"!{JOB}"}
         try:
-            return builtins.list(self._api.items("/api/v1/pods", fieldSelector=running))
+            return builtins.list(self._api.items("/api/v1/pods", **query))
         except PermissionMissing as error:
             self._tell_once(f"{error} Until then, what pods of other namespaces ask for is not counted.")
-            return [pod for space in self.namespaces for pod in self._api.items(_pods(space), fieldSelector=running)]
+            return [pod for space in self.namespaces for pod in self._api.items(_pods(space), **query)]
 
     def _tell_once(self, text: str) -> None:
         if text not in self._told:
