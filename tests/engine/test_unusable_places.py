@@ -85,6 +85,7 @@ def test_what_keeps_a_job_from_its_new_size_is_said_and_the_old_one_runs_on(driv
     made = driver.submit(make_job(workers=(1, 2), STEPS=100_000))
     driver.engine.pin("digits", "ann", workers=1)
     driver.to_size(made.job_id, 1)
+    driver.to_step(made.job_id, 1)  # it has read what is now taken away
     with file_in_place_of(driver.ctx.settings.home / "runtime"):
         driver.engine.pin("digits", "ann", workers=2)
         driver.drive(made.job_id, to=lambda: driver.report(made.job_id).reason_code == "cluster_unavailable")
