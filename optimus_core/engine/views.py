@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection
 from typing import Any
@@ -24,6 +25,7 @@ MOST_GENERATIONS = 500
 MOST_NODES = 500
 MOST_SERIES = 50
 MOST_SPEEDS = 200
+MOST_OUTPUTS = 50
 MOST_TAIL = 4000
 """Characters of a replica's last output."""
 _TOLD = ("predicted_seconds", "seconds_saved_by_one_worker", "seconds_saved_by_one_server", "remaining", "young")
@@ -60,7 +62,7 @@ def job_detail(ctx: Context, job_id: int, *, points: int, events_after: int, eve
             "speeds": _speeds(tx, row),
             "replicas": [
                 {"replica": o.replica, "generation": o.generation, "ended": o.ended, "tail": o.tail[-MOST_TAIL:]}
-                for o in tx.outputs(job_id)[-MOST_GENERATIONS:]
+                for o in tx.outputs(job_id)[-MOST_OUTPUTS:]
             ],
         }
 
@@ -78,7 +80,9 @@ def _speeds(tx: Transaction, row: JobRow) -> list[dict[str, Any]]:
     """Return the mean speed seen at each size."""
     seen: dict[tuple[int, int], list[float]] = defaultdict(list)
     for sample in tx.speeds(row.workload, row.specification_hash, MOST_SPEEDS):
-        seen[sample.servers, sample.workers].append(sample.steps / sample.seconds)
+        speed = sample.steps / sample.seconds if sample.seconds > 0 else math.inf
+        if math.isfinite(speed):
+            seen[sample.servers, sample.workers].append(speed)
     return [
         {"servers": servers, "workers": workers, "steps_per_second": sum(all_) / len(all_), "samples": len(all_)}
         for (servers, workers), all_ in sorted(seen.items())
