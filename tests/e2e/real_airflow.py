@@ -23,6 +23,18 @@ PARTS: Mapping[str, list[str]] = {
 }
 
 _BUSY_TRIES = 5
+_WATCH = """
+import os, signal, sys, time
+groups = [int(line) for line in sys.stdin]
+for number, seconds in ((signal.SIGTERM, 5), (signal.SIGKILL, 0)):
+    for group in groups:
+        try:
+            os.killpg(group, number)
+        except ProcessLookupError:
+            pass
+    time.sleep(seconds)
+"""
+"""Reads process groups until whoever writes them is gone, and ends them then."""
 
 
 def wait_for(condition: Callable[[], Any], seconds: float, what: str, pause: float = 0.3) -> Any:
@@ -34,6 +46,25 @@ def wait_for(condition: Callable[[], Any], seconds: float, what: str, pause: flo
             return answer
         assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
         time.sleep(pause)
+
+
+class Watcher:
+    """Ends process groups when this process is killed and can't do it itself: the closed pipe tells."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-S", "-c", _WATCH]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
+
+    def watch(self, group: int) -> None:
+        """Look after one more group."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{group}\n")
+        self._process.stdin.flush()
+
+    def dismiss(self) -> None:
+        """Look after nothing any more, since all have ended: their numbers may be given out anew."""
+        self._process.kill()
+        self._process.communicate()
 
 
 class RealAirflow:
@@ -53,6 +84,7 @@ class RealAirflow:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.environ = self._environ() | dict(extra or {})
         self._client: httpx.Client | None = None
+        self._watcher = Watcher()
 
     def _environ(self) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW__") and k != "PYTHONDONTWRITEBYTECODE"}
@@ -101,6 +133,7 @@ class RealAirflow:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self._watcher.watch(self.processes[part].pid)
 
     def healthy(self) -> bool:
         """Say whether all parts report that they are well."""
@@ -130,6 +163,7 @@ class RealAirflow:
             _signal(process, signal.SIGKILL)
             process.wait()
         self.processes.clear()
+        self._watcher.dismiss()
 
     @property
     def client(self) -> httpx.Client:
