@@ -205,12 +205,15 @@ def work_per_step(job: TrainingJob, workers: int) -> int:
     return workers if job.batch_per == "worker" and together and not isinstance(job.stop, Steps) else 1
 
 
-def capacity_check(job: TrainingJob, nodes: Iterable[tuple[str, Resources]]) -> None:
+def capacity_check(
+    job: TrainingJob, nodes: Iterable[tuple[str, Resources]], really: Mapping[str, Resources] | None = None
+) -> None:
     """Refuse a job that never fits, whatever else runs. Without any node nothing is known, and nothing refused.
 
     Args:
         job: the job.
         nodes: name and amounts of each node when it is empty.
+        really: what one of ``workers`` or ``servers`` takes with all that stands beside the training, if that is known.
 
     Raises:
         SpecificationError: one replica fits no node, or the minimum does not fit the whole cluster.
@@ -219,16 +222,18 @@ def capacity_check(job: TrainingJob, nodes: Iterable[tuple[str, Resources]]) -> 
     if not known:
         return
     roles = [("workers", job.workers)] + ([("servers", job.servers)] if job.servers is not None else [])
+    needs = {role: replicas.demand for role, replicas in roles} | dict(really or {})
     for role, replicas in roles:
-        _check_one_fits(job.name, role, replicas.demand, known)
+        _check_one_fits(job.name, role, needs[role], replicas.demand, known)
     for role, replicas in roles:
-        places = sum(_times(replicas.demand, room) for _, room in known)
+        places = sum(_times(needs[role], room) for _, room in known)
         if places < replicas.min:
             raise SpecificationError(
                 f'job "{job.name}": {role}.min is {replicas.min}, but the {len(known)} nodes have room for {places} '
-                f"of {replicas.demand.describe()} each. Write a min of at most {places}, or ask for less in each."
+                f"of {needs[role].describe()} each. Write a min of at most {places}, or ask for less in each."
             )
-    least, whole = total(replicas.demand * replicas.min for _, replicas in roles), total(room for _, room in known)
+    least = total(needs[role] * replicas.min for role, replicas in roles)
+    whole = total(room for _, room in known)
     if job.colocate and not any(least.fits_in(room) for _, room in known):
         raise SpecificationError(
             f'job "{job.name}": colocate keeps all replicas on one node, but its minimum '
@@ -246,21 +251,27 @@ def _minimum(roles: Sequence[tuple[str, Replicas]]) -> str:
     return " and ".join(f"{replicas.min} {role}" for role, replicas in roles)
 
 
-def _check_one_fits(job: str, role: str, demand: Resources, nodes: list[tuple[str, Resources]]) -> None:
-    if any(demand.fits_in(room) for _, room in nodes):
+def _check_one_fits(job: str, role: str, need: Resources, own: Resources, nodes: list[tuple[str, Resources]]) -> None:
+    if any(need.fits_in(room) for _, room in nodes):
         return
-    most = {name: max(room[name] for _, room in nodes) for name in demand}
-    lacking = [name for name in demand if demand[name] > most[name]]
-    best, room = max(nodes, key=lambda node: ([node[1][name] for name in lacking or demand], node[0]))
+    most = {name: max(room[name] for _, room in nodes) for name in need}
+    lacking = [name for name in need if need[name] > most[name]]
+    best, room = max(nodes, key=lambda node: ([node[1][name] for name in lacking or need], node[0]))
+    if need != own:
+        raise SpecificationError(
+            f'job "{job}": one of {role} asks for {own.describe()}, and with the other containers of its pod and what '
+            f"the cluster adds to it for {need.describe()}; no single node holds that. "
+            f'The largest node, "{best}", holds {room.describe()}. Ask for less.'
+        )
     if not lacking:
         raise SpecificationError(
-            f'job "{job}": one of {role} asks for {demand.describe()}; no single node holds all of it. '
+            f'job "{job}": one of {role} asks for {need.describe()}; no single node holds all of it. '
             f'The largest node, "{best}", holds {room.describe()}. Ask for at most that.'
         )
     name = lacking[0]
     where = f"{role}.{name}" if name in ("cpu", "memory") else f'{role}.devices["{name}"]'
     raise SpecificationError(
-        f'job "{job}": {where} is "{format_amount(name, demand[name])}", more than any node holds. '
+        f'job "{job}": {where} is "{format_amount(name, need[name])}", more than any node holds. '
         f'The largest node, "{best}", holds {room.describe()}. Write at most "{format_amount(name, most[name])}".'
     )
 

@@ -208,6 +208,18 @@ class Cluster(Protocol):
         """Return where replicas will find a folder of this machine that they are all given to import from."""
         ...
 
+    def trial(self, replicas: Sequence[ReplicaSpec]) -> dict[Role, Resources]:
+        """Return what one replica of each role really asks for, with all that the cluster itself adds to it.
+
+        Args:
+            replicas: one or two of each role; they need not be on a node yet.
+
+        Raises:
+            SpecificationError: they never would be accepted as they are. Whether they are now, it does not say.
+            ClusterUnavailable: nothing can be said now.
+        """
+        ...
+
     def check(self, replicas: Sequence[ReplicaSpec]) -> None:
         """Try without starting anything whether these replicas would be accepted.
 

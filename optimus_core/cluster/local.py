@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from optimus_core.cluster import life, records
-from optimus_core.cluster.base import CheckpointPlace, Endpoint, Member, NodeInfo, Output, Replica, ReplicaSpec
+from optimus_core.cluster.base import CheckpointPlace, Endpoint, Member, NodeInfo, Output, Replica, ReplicaSpec, Role
 from optimus_core.cluster.nodes import this_machine
 from optimus_core.cluster.output import read_lines
 from optimus_core.cluster.ports import Ports
 from optimus_core.cluster.shim.files import STOP, write_json
 from optimus_core.errors import ClusterUnavailable, NameTaken, SpecificationError
+from optimus_core.resources import Resources
 
 OUTPUT_LIMIT = 64 << 20
 """Bytes of output that are kept of a replica: hours of a line each step."""
@@ -89,6 +90,11 @@ class LocalCluster:
     def library(self, folder: Path) -> str:
         """Return the folder itself: replicas are of this machine."""
         return str(folder)
+
+    def trial(self, replicas: Sequence[ReplicaSpec]) -> dict[Role, Resources]:
+        """Return what they ask for: nothing is added to it."""
+        self.check(replicas)
+        return {spec.role: spec.resources for spec in replicas}
 
     @_Unavailable()
     def check(self, replicas: Sequence[ReplicaSpec]) -> None:

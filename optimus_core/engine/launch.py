@@ -45,6 +45,18 @@ def demand(job: TrainingJob, role: Role, memory_factor: float = 1.0) -> Resource
     return pod_requests(dict(spec) | {"containers": [training, *containers]})
 
 
+def demand_of(row: JobRow, job: TrainingJob, role: Role) -> Resources:
+    """Return what one replica of a stored job takes, with what its cluster adds to it."""
+    return demand(job, role, row.memory_factor) + Resources((row.added or {}).get(role))
+
+
+def added_to(job: TrainingJob, really: Mapping[Role, Resources]) -> dict[str, dict[str, int]]:
+    """Return by role what a cluster adds to a replica that takes so much of it: defaults, sidecars, overhead."""
+    added = {role: (asked - demand(job, role)).clamped() for role, asked in really.items()}
+    added[Role.SCHEDULER] = added[Role.WORKER]  # it has the workers' template
+    return {str(role): dict(amounts) for role, amounts in added.items() if amounts}
+
+
 def _asked(job: TrainingJob, role: Role, memory_factor: float) -> Resources:
     """Return what the training itself asks for; memory grows by ``memory_factor`` after it ran out."""
     if role is Role.SCHEDULER:
@@ -60,7 +72,7 @@ def demand_by_node(row: JobRow, generation: GenerationRow) -> dict[str, Resource
     """Return what a generation asks for of each node."""
     job = job_of(row)
     placed = place_members(job, generation)
-    each = {role: demand(job, role, row.memory_factor) for role in {role for role, *_ in placed}}
+    each = {role: demand_of(row, job, role) for role in {role for role, *_ in placed}}
     nodes = sorted({node for *_, node in placed})
     return {node: total(each[role] for role, _, at in placed if at == node) for node in nodes}
 

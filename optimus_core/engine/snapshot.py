@@ -15,7 +15,7 @@ from optimus_core.cluster.base import NodeInfo, Replica, Role
 from optimus_core.engine.columns import Columns
 from optimus_core.engine.context import Context
 from optimus_core.engine.estimate import estimate, work_kind
-from optimus_core.engine.launch import SCHEDULER_DEMAND, demand, is_stranger, job_of, needs_of
+from optimus_core.engine.launch import demand_of, is_stranger, job_of, needs_of
 from optimus_core.engine.ledger import observed
 from optimus_core.engine.pausing import is_away, paused_seconds
 from optimus_core.frameworks import roles
@@ -174,9 +174,9 @@ def job_view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[G
         priority=row.priority,
         pool=row.pool,
         strategy=_kind(job),
-        worker_demand=dict(demand(job, Role.WORKER, row.memory_factor)),
-        server_demand=dict(demand(job, Role.SERVER, row.memory_factor)) if job.servers is not None else {},
-        scheduler_demand=dict(SCHEDULER_DEMAND) if _has_scheduler(job) else {},
+        worker_demand=dict(demand_of(row, job, Role.WORKER)),
+        server_demand=dict(demand_of(row, job, Role.SERVER)) if job.servers is not None else {},
+        scheduler_demand=dict(demand_of(row, job, Role.SCHEDULER)) if _has_scheduler(job) else {},
         **sizes,
         batch_per=job.batch_per,
         size=Size(servers=present.servers, workers=present.workers) if present is not None else NOTHING,

@@ -6,7 +6,7 @@ The try number only says "newer"; it is never an owner.
 
 from __future__ import annotations
 
-import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -15,10 +15,13 @@ from uuid import uuid4
 from optimus_core.cluster.base import Cluster
 from optimus_core.engine.context import Context
 from optimus_core.engine.identity import Identity
-from optimus_core.engine.launch import needs_of, trial_specs
-from optimus_core.errors import ClusterRefusesNow, SpecificationError
+from optimus_core.engine.launch import added_to, needs_of, trial_specs
+from optimus_core.errors import SpecificationError
 from optimus_core.job import TrainingJob, capacity_check
 from optimus_core.store import ACTIVE, FINAL, GenerationRow, JobRow, Transaction
+
+Added = Mapping[str, Mapping[str, int]]
+"""By role what a cluster adds to what a replica asks for."""
 
 
 class Action(StrEnum):
@@ -53,25 +56,25 @@ def submit(
         SpecificationError: the job can never run on this cluster; nothing was changed.
     """
     name = cluster or ctx.settings.cluster
-    _check(ctx.cluster(name), job, identity)
+    added = _check(ctx.cluster(name), job, identity)
     token = uuid4().hex
     with ctx.store.transaction() as tx:
         tx.cluster(name)  # one submission at a time: two of the same job can't both create it
         row = tx.job_by_key(identity.key)
         if row is None:
-            row = _create(tx, job, identity, try_number, token, name)
+            row = _create(tx, job, identity, try_number, token, name, added)
             action = Action.CREATED
         elif row.try_number == try_number:
             action = _again(tx, row, job, token)
         else:
-            action = _next_attempt(tx, row, job, try_number, token, fresh)
+            action = _next_attempt(tx, row, job, try_number, token, fresh, added)
         if action is not Action.FINISHED:
             tx.revise(row.cluster)
         return Submission(row.id, row.name, row.token, action)
 
 
-def _check(cluster: Cluster, job: TrainingJob, identity: Identity) -> None:
-    """Refuse a job that this cluster would never take, before anything is stored."""
+def _check(cluster: Cluster, job: TrainingJob, identity: Identity) -> Added:
+    """Refuse a job that this cluster would never take, before anything is stored; return what it adds to replicas."""
     nodes, selectors = cluster.nodes(), needs_of(job)
     fitting = [node for node in nodes if any(needs.accept(node) for needs in selectors.values())]
     for role, needs in selectors.items():
@@ -81,12 +84,16 @@ def _check(cluster: Cluster, job: TrainingJob, identity: Identity) -> None:
                 f"{f' ({needs.describe()})' if needs else ''}. Correct its node_selector, affinity or tolerations; "
                 f"the nodes are {', '.join(node.name for node in nodes[:5])}."
             )
-    capacity_check(job, [(node.name, node.allocatable) for node in fitting])
-    with contextlib.suppress(ClusterRefusesNow):
-        cluster.check(trial_specs(job, identity.label, cluster))
+    room = [(node.name, node.allocatable) for node in fitting]
+    capacity_check(job, room)
+    really = cluster.trial(trial_specs(job, identity.label, cluster))
+    capacity_check(job, room, {f"{role}s": asked for role, asked in really.items()})
+    return added_to(job, really)
 
 
-def _create(tx: Transaction, job: TrainingJob, identity: Identity, try_number: int, token: str, cluster: str) -> JobRow:
+def _create(
+    tx: Transaction, job: TrainingJob, identity: Identity, try_number: int, token: str, cluster: str, added: Added
+) -> JobRow:
     row = JobRow(
         key=identity.key,
         name=identity.label,
@@ -111,6 +118,7 @@ def _create(tx: Transaction, job: TrainingJob, identity: Identity, try_number: i
         wanted=0,
         retries={},
         memory_factor=1.0,
+        added=dict(added) or None,
         created_at=tx.now,
         queued_at=tx.now,
     )
@@ -139,13 +147,15 @@ def _change_in_place(row: JobRow, job: TrainingJob) -> None:
     row.priority, row.deadline = job.priority, job.deadline
 
 
-def _next_attempt(tx: Transaction, row: JobRow, job: TrainingJob, try_number: int, token: str, fresh: bool) -> Action:
+def _next_attempt(
+    tx: Transaction, row: JobRow, job: TrainingJob, try_number: int, token: str, fresh: bool, added: Added
+) -> Action:
     scratch = fresh or row.state == "succeeded" or row.verdict == "succeeded"
     for generation in tx.generations(row.id):
         _end_generation(tx, generation)
     row.token, row.try_number, row.attempt = token, try_number, row.attempt + 1
     row.state, row.verdict, row.cause, row.result = "queued", None, None, None
-    row.specification, row.specification_hash = job.to_dict(), job.specification_hash
+    row.specification, row.specification_hash, row.added = job.to_dict(), job.specification_hash, dict(added) or None
     row.priority, row.deadline, row.pool = job.priority, job.deadline, job.pool
     row.retries, row.not_before, row.ended_at, row.reason = {}, None, None, None
     row.wanted, row.queued_at, row.started_at = 0, tx.now, None

@@ -99,6 +99,8 @@ class JobRow(Base):
     cause: Mapped[dict[str, Any] | None]
     retries: Mapped[dict[str, Any]] = mapped_column(default=dict)
     memory_factor: Mapped[float] = mapped_column(default=1.0)
+    added: Mapped[dict[str, Any] | None]
+    """By role what the cluster adds to what a replica asks for: ``{"worker": {"cpu": 100}}``."""
     reason: Mapped[dict[str, Any] | None]
     estimate: Mapped[dict[str, Any] | None]
     step: Mapped[int | None] = mapped_column(BigInteger)

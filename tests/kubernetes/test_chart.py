@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,7 +23,7 @@ from kubernetes import client, config
 from optimus_core.cluster.base import ReplicaSpec, Role
 from optimus_core.cluster.kubernetes import KubernetesCluster, manifests
 from optimus_core.cluster.kubernetes.api import Api
-from optimus_core.errors import PermissionMissing
+from optimus_core.errors import PermissionMissing, SpecificationError
 from optimus_core.resources import Resources
 from optimus_core.settings import Settings, load_clusters
 from tests.cluster.testbed import PYTHON_IMAGE, Testbed, programs
@@ -69,6 +70,7 @@ IN_NAMESPACE = {
     "configmaps": {"get", "list", "create", "delete"},
     "services": {"get", "create"},
     "resourcequotas": {"list"},
+    "limitranges": {"list"},
     "persistentvolumeclaims": {"get"},
 }
 """All that the account may do in a namespace of jobs."""
@@ -693,6 +695,8 @@ def test_the_account_may_do_all_that_optimus_does_and_optimus_does_all_that_it_m
     code = "import time; print('hello', flush=True); time.sleep(600)"
     specs = [_spec(f"j-w{index}-g1", index, code) for index in range(2)]
     cluster.check(specs)
+    with pytest.raises(SpecificationError):  # it is looked for what refuses it
+        cluster.trial([replace(specs[0], image=" a space before it")])
     for _ in range(2):  # what is there stays as it is
         cluster.create("j-g1", specs)
     replicas = until(lambda: len(found := [r for r in cluster.list("j") if r.started_at]) == 2 and found, 60)

@@ -13,8 +13,6 @@ from optimus_core.resources import Resources, parse_quantity
 
 PODS = "pods"
 """How many pods a node takes is one of its resources."""
-_SCOPES = {"NotTerminating", "NotBestEffort"}
-"""Scopes of quotas that replicas are in: they have no deadline before they are asked to stop, and ask for something."""
 Object = Mapping[str, Any]
 
 
@@ -33,7 +31,7 @@ def _info(node: Object, used: Resources) -> NodeInfo:
     offered = status.get("allocatable") or {}
     return NodeInfo(
         name=metadata["name"],
-        allocatable=amounts(offered) + Resources({PODS: _whole(PODS, offered.get(PODS, 0))}),
+        allocatable=amounts(offered) + Resources({PODS: whole(PODS, offered.get(PODS, 0))}),
         others=used,
         labels=dict(metadata.get("labels") or {}),
         ready=is_ready(node) and not spec.get("unschedulable"),
@@ -59,36 +57,6 @@ def has_ended(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def short_of(quotas: Iterable[Object], asked: Resources, pods: int, given_back: Resources) -> str | None:
-    """Return what of a namespace's quotas does not hold what is asked for, None if all do.
-
-    Args:
-        quotas: the ResourceQuota objects.
-        asked: what all new pods ask for.
-        pods: how many they are.
-        given_back: what the pods that go first have asked for.
-    """
-    for quota in quotas:
-        if not _holds_for_replicas(quota.get("spec") or {}):
-            continue
-        status = quota.get("status") or {}
-        hard, used = status.get("hard") or {}, status.get("used") or {}
-        for name, limit in hard.items():
-            kind = name.removeprefix("requests.")
-            if kind == "count/pods":
-                kind = PODS
-            need = pods if kind == PODS else asked[kind]
-            if need and (kind in ("cpu", "memory", PODS) or "/" in kind):
-                left = _whole(kind, limit) - _whole(kind, used.get(name, "0")) + given_back[kind]
-                if need > left:
-                    return f'quota "{quota["metadata"]["name"]}" allows {limit} of {name}, and too little is left'
-    return None
-
-
-def _holds_for_replicas(spec: Object) -> bool:
-    """Say whether a quota certainly counts replicas; whether one of a priority class does, the API server knows."""
-    return not spec.get("scopeSelector") and set(spec.get("scopes") or ()) <= _SCOPES
-
-
-def _whole(kind: str, quantity: Any) -> int:
+def whole(kind: str, quantity: Any) -> int:
+    """Return a quantity of the API as it is counted."""
     return int(parse_quantity(quantity)) if kind == PODS else amounts({kind: quantity})[kind]

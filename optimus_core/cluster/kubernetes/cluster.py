@@ -15,10 +15,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from optimus_core.cluster.base import CheckpointPlace, Endpoint, Member, NodeInfo, Output, Phase, Replica, ReplicaSpec
+from optimus_core.cluster.base import (
+    CheckpointPlace,
+    Endpoint,
+    Member,
+    NodeInfo,
+    Output,
+    Phase,
+    Replica,
+    ReplicaSpec,
+    Role,
+)
 from optimus_core.cluster.kubernetes import manifests
+from optimus_core.cluster.kubernetes.admission import Admission
 from optimus_core.cluster.kubernetes.api import Api, Conflict, NotFound
-from optimus_core.cluster.kubernetes.capacity import has_ended, is_ready, node_infos, short_of
+from optimus_core.cluster.kubernetes.capacity import has_ended, is_ready, node_infos
 from optimus_core.cluster.kubernetes.follow import Followers, Open, is_fast
 from optimus_core.cluster.kubernetes.output import Cursor, Piece, parse
 from optimus_core.cluster.kubernetes.shared import SharedRead
@@ -33,7 +44,7 @@ from optimus_core.errors import (
 )
 from optimus_core.names import replica_name
 from optimus_core.pod_rules import MAIN, Checkpoints
-from optimus_core.resources import Resources, total
+from optimus_core.resources import Resources
 
 Json = dict[str, Any]
 PORT = 20000
@@ -62,6 +73,7 @@ class KubernetesCluster:
         self.namespaces = builtins.list(namespaces)
         self.checkpoints = checkpoints
         self._api = api
+        self._admission = Admission(api, self._tell_once)
         self._told: set[str] = set()
         """What was said to be missing, once."""
         self._ours = SharedRead(self._read_ours)
@@ -140,17 +152,19 @@ class KubernetesCluster:
         """Return where the job's object is mounted, which carries ``optimus_train``."""
         return manifests.LIBRARY
 
-    def check(self, replicas: Sequence[ReplicaSpec]) -> None:
-        """Let the API server try one pod of each kind without making it, and look at the quotas for all of them."""
-        for spec in _one_of_each(replicas):
+    def trial(self, replicas: Sequence[ReplicaSpec]) -> dict[Role, Resources]:
+        """Let the API server try one pod of each kind without making it; return what they really ask for."""
+        for spec in replicas:
             self._known(spec)
-            trial = manifests.pod(spec, "trial", None)
-            try:
-                self._api.create(_pods(self._space(spec)), trial, dryRun="All")
-            except (Conflict, ClusterRefusesNow):
-                continue  # it exists, or what it replaces still counts against the quota
-        self._check_claim(replicas)
-        self._check_quota(replicas)
+        return self._admission.trial(self._space(replicas[0]), replicas)
+
+    def check(self, replicas: Sequence[ReplicaSpec]) -> None:
+        """The same, and look at the quotas for all of them."""
+        for spec in replicas:
+            self._known(spec)
+        job = replicas[0].job
+        going = [pod for pod in self._ours.get() if pod["metadata"]["labels"].get(JOB) == job and not has_ended(pod)]
+        self._admission.check(self._space(replicas[0]), replicas, going)
 
     def _known(self, spec: ReplicaSpec) -> None:
         if self._space(spec) not in self.namespaces:
@@ -160,44 +174,6 @@ class KubernetesCluster:
             )
         if spec.image is None and not _has_image(spec):
             raise SpecificationError(f'{spec.name} has no image. Write such as image="registry/train:1.0".')
-
-    def _check_claim(self, replicas: Sequence[ReplicaSpec]) -> None:
-        """Refuse a claim that is not there, or that only one node can write while replicas may lie on several."""
-        space, claim = self._space(replicas[0]), replicas[0].claim
-        if claim is None:
-            return
-        try:
-            found = self._api.get(f"/api/v1/namespaces/{space}/persistentvolumeclaims/{claim}")
-        except NotFound:
-            raise SpecificationError(
-                f'there is no claim "{claim}" for checkpoints in namespace "{space}" of cluster {self.name}. '
-                "Make it, with ReadWriteMany, or name another in checkpoints."
-            ) from None
-        except PermissionMissing as error:
-            self._tell_once(f"{error} Until then, claims are not looked at before a job starts.")
-            return
-        modes = (found.get("spec") or {}).get("accessModes") or []
-        together = len(replicas) == 1 or ("ReadWriteOnce" in modes and _on_one_node(replicas))
-        if "ReadWriteMany" not in modes and not together:
-            raise SpecificationError(
-                f'claim "{claim}" is {" and ".join(modes)}: only one node can write it, but the replicas of '
-                f"{replicas[0].job} may lie on several. Use a claim with ReadWriteMany, write colocate=True, "
-                "which keeps all replicas on one node (ReadWriteOnce is enough then), or ask for one replica."
-            )
-
-    def _check_quota(self, replicas: Sequence[ReplicaSpec]) -> None:
-        space, job = self._space(replicas[0]), replicas[0].job
-        try:
-            quotas = builtins.list(self._api.items(f"/api/v1/namespaces/{space}/resourcequotas"))
-        except PermissionMissing as error:
-            self._tell_once(f"{error} Until then, a quota is noticed when it refuses a pod.")
-            return
-        going = [each for each in self.list(job) if not each.phase.ended]
-        given_back = total(each.resources for each in going) + Resources({"pods": len(going)})
-        asked = total(each.resources for each in replicas)
-        short = short_of(quotas, asked, len(replicas), given_back)
-        if short is not None:
-            raise ClusterRefusesNow(short)
 
     def create(self, group: str, replicas: Sequence[ReplicaSpec]) -> None:
         """Make a whole group or nothing of it; pods that exist already stay as they are."""
@@ -369,16 +345,6 @@ def _may_be_away(pod: Json) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp")) or (
         (pod.get("status") or {}).get("phase") == "Running" and unready
     )
-
-
-def _one_of_each(replicas: Sequence[ReplicaSpec]) -> builtins.list[ReplicaSpec]:
-    kinds: Mapping[object, ReplicaSpec] = {(spec.role, spec.image): spec for spec in replicas}
-    return builtins.list(kinds.values())
-
-
-def _on_one_node(replicas: Sequence[ReplicaSpec]) -> bool:
-    nodes = {spec.node for spec in replicas}
-    return replicas[0].colocated or (len(nodes) == 1 and nodes != {""})
 
 
 def _has_image(spec: ReplicaSpec) -> bool:

@@ -56,6 +56,7 @@ def upgrade() -> None:
     sa.Column('cause', sa.JSON(), nullable=True),
     sa.Column('retries', sa.JSON(), nullable=False),
     sa.Column('memory_factor', sa.Double(), nullable=False),
+    sa.Column('added', sa.JSON(), nullable=True),
     sa.Column('reason', sa.JSON(), nullable=True),
     sa.Column('estimate', sa.JSON(), nullable=True),
     sa.Column('step', sa.BigInteger(), nullable=True),
