@@ -14,8 +14,8 @@ from optimus_core.cli.shared import ClusterName, Json, engine, err, errors_shown
 from optimus_core.errors import SpecificationError
 from optimus_core.reasons import duration
 from optimus_core.scheduling.policies import policy as policy_named
-from optimus_core.scheduling.types import Node, Snapshot
-from optimus_core.simulation import Estimating, Oracle, Result, Simulation, TrueJob, World
+from optimus_core.scheduling.types import Node, PlanSettings, Snapshot
+from optimus_core.simulation import Estimating, Failure, Knowledge, Oracle, Result, Simulation, TrueJob, World
 from optimus_core.simulation.jobs import mixed, poisson, read_trace, uniform
 from optimus_core.simulation.variant import compare, varied
 
@@ -31,6 +31,10 @@ def simulate(
     nodes: Annotated[int, typer.Option(help="Nodes of 16 cores, 80 GiB and 4 GPUs.")] = 13,
     seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 0,
     estimate: Annotated[bool, typer.Option("--estimate", help="Policies see estimates instead of the truth.")] = False,
+    error: Annotated[float, typer.Option(help="Relative error of the remaining work and speeds they see.")] = 0.0,
+    crossing: Annotated[float, typer.Option(help="Part that a step is longer when all its traffic leaves a node.")] = 0,
+    restart_cost: Annotated[float, typer.Option(help="Seconds that a change of size or place costs a job.")] = 30.0,
+    failures: Annotated[list[str] | None, typer.Option(help="NODE=BEGIN-END in seconds; may be given again.")] = None,
     noise: Annotated[float, typer.Option(help="Relative noise of speeds and losses.")] = 0.03,
     plot: Annotated[bool, typer.Option("--plot", help="Draw the average completion times in the terminal.")] = False,
     folder: Annotated[Path | None, typer.Option("--out", help="Write results.json and a CSV of jobs for each.")] = None,
@@ -41,13 +45,24 @@ def simulate(
         checks.whole(nodes, "--nodes", 1, most=100_000)
         checks.whole(jobs, "--jobs", 1, most=1_000_000)
         checks.whole(seed, "--seed", 0)
-        checks.number(noise, "--noise", most=1.0, example=0.03)
+        checks.number(noise, "--noise", least=0.0, most=1.0, example=0.03)
+        checks.number(crossing, "--crossing", least=0.0, most=100.0, example=0.3)
+        checks.number(restart_cost, "--restart-cost", least=0.0, example=30)
+        known = _known(estimate, error, noise, seed)
         names = [name.strip() for name in policy.split(",")]
         for name in names:
             policy_named(name)
         cluster = [Node(name=f"node{place:05}", allocatable=_NODE) for place in range(nodes)]
-        knowledge = Estimating(seed, noise) if estimate else Oracle(seed)
-        world = World(cluster, _jobs(trace, jobs, span, seed), knowledge=knowledge, noise=noise, seed=seed)
+        world = World(
+            cluster,
+            _jobs(trace, jobs, span, seed),
+            PlanSettings(default_restart_cost=restart_cost),
+            knowledge=known,
+            noise=noise,
+            failures=[_failure(each, cluster) for each in failures or []],
+            crossing=crossing,
+            seed=seed,
+        )
         results = {name: _run(world, name) for name in names}
         if folder is not None:
             _write(folder, results)
@@ -55,6 +70,27 @@ def simulate(
     show(as_json, figures, lambda: _print(results))
     if plot and not as_json:
         _plot(results)
+
+
+def _known(estimate: bool, error: float, noise: float, seed: int) -> Knowledge:
+    checks.number(error, "--error", least=0.0, most=0.9, example=0.3)
+    if estimate and error:
+        raise SpecificationError("--error makes the truth wrong, which --estimate does not show. Give one of both.")
+    return Estimating(seed, noise) if estimate else Oracle(seed, curve_error=error, speed_error=error)
+
+
+def _failure(given: str, nodes: list[Node]) -> Failure:
+    node, _, times = given.partition("=")
+    try:
+        begin, end = (float(each) for each in times.split("-"))
+    except ValueError as error:
+        raise SpecificationError(
+            f"--failures is {checks.shown(given)}. Write NODE=BEGIN-END in seconds, such as node00000=600-1800."
+        ) from error
+    checks.one_of(node, [each.name for each in nodes], "the node of --failures")
+    checks.number(begin, "the begin of --failures", least=0.0, example=600)
+    checks.number(end, "the end of --failures", above=begin, example=begin + 1200)
+    return Failure(node, begin, end)
 
 
 def _jobs(trace: str, jobs: int, span: float, seed: int) -> list[TrueJob]:

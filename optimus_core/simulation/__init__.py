@@ -1,6 +1,6 @@
 """A clock and a trace around the engine's own ``plan(snapshot)``."""
 
-from optimus_core.simulation.jobs import TrueJob, mixed, poisson, read_trace, uniform
+from optimus_core.simulation.jobs import Kind, TrueJob, mixed, of_kinds, poisson, read_trace, uniform
 from optimus_core.simulation.knowledge import Estimating, Knowledge, Oracle
 from optimus_core.simulation.replay import Arrival, Outcome, replay
 from optimus_core.simulation.result import Ended, Result
@@ -11,6 +11,7 @@ __all__ = [
     "Ended",
     "Estimating",
     "Failure",
+    "Kind",
     "Knowledge",
     "Oracle",
     "Outcome",
@@ -19,6 +20,7 @@ __all__ = [
     "TrueJob",
     "World",
     "mixed",
+    "of_kinds",
     "poisson",
     "read_trace",
     "replay",

@@ -48,7 +48,9 @@ class TrueJob:
 
 
 @dataclass(frozen=True)
-class _Kind:
+class Kind:
+    """A kind of parameter-server job."""
+
     name: str
     strategy: Literal["ps_sync", "ps_async"]
     hours: float
@@ -58,17 +60,16 @@ class _Kind:
 
 
 _KINDS = (
-    _Kind("resnext", "ps_sync", 7.0, (4.0, 0.30, 0.30, 0.010, 0.010)),
-    _Kind("resnet", "ps_sync", 14.0, (6.0, 0.30, 0.60, 0.020, 0.020)),
-    _Kind("inception", "ps_sync", 9.0, (5.0, 0.25, 0.50, 0.015, 0.015)),
-    _Kind("plankton", "ps_async", 1.5, (1.5, 0.10, 0.010, 0.010)),
-    _Kind("sentences", "ps_async", 0.4, (0.8, 0.15, 0.020, 0.010)),
-    _Kind("similarity", "ps_async", 0.7, (1.0, 0.20, 0.020, 0.010)),
-    _Kind("language", "ps_async", 3.0, (1.8, 0.30, 0.020, 0.015)),
-    _Kind("translation", "ps_sync", 6.0, (3.5, 0.20, 0.80, 0.020, 0.020)),
-    _Kind("speech", "ps_sync", 11.0, (5.0, 0.35, 0.40, 0.015, 0.015)),
+    Kind("resnext", "ps_sync", 7.0, (4.0, 0.30, 0.30, 0.010, 0.010)),
+    Kind("resnet", "ps_sync", 14.0, (6.0, 0.30, 0.60, 0.020, 0.020)),
+    Kind("inception", "ps_sync", 9.0, (5.0, 0.25, 0.50, 0.015, 0.015)),
+    Kind("plankton", "ps_async", 1.5, (1.5, 0.10, 0.010, 0.010)),
+    Kind("sentences", "ps_async", 0.4, (0.8, 0.15, 0.020, 0.010)),
+    Kind("similarity", "ps_async", 0.7, (1.0, 0.20, 0.020, 0.010)),
+    Kind("language", "ps_async", 3.0, (1.8, 0.30, 0.020, 0.015)),
+    Kind("translation", "ps_sync", 6.0, (3.5, 0.20, 0.80, 0.020, 0.020)),
+    Kind("speech", "ps_sync", 11.0, (5.0, 0.35, 0.40, 0.015, 0.015)),
 )
-KINDS = len(_KINDS)
 
 
 def uniform(count: int, span: float, seed: int) -> list[float]:
@@ -84,15 +85,20 @@ def poisson(count: int, span: float, seed: int) -> list[float]:
 
 def mixed(arrivals: Sequence[float], seed: int) -> list[TrueJob]:
     """Return a job for each arrival, the nine kinds in a random order, each a little different."""
+    return of_kinds(_KINDS, arrivals, seed)
+
+
+def of_kinds(kinds: Sequence[Kind], arrivals: Sequence[float], seed: int) -> list[TrueJob]:
+    """Return a job for each arrival, the kinds in a random order, each a little longer or shorter than its kind."""
     rng = np.random.default_rng([seed, 3])
-    order = np.concatenate([rng.permutation(KINDS) for _ in range(-(-len(arrivals) // KINDS))])
+    order = np.concatenate([rng.permutation(len(kinds)) for _ in range(-(-len(arrivals) // len(kinds)))])
     return [
-        _of_kind(_KINDS[kind], place, at, float(rng.uniform(0.8, 1.2)))
+        _of_kind(kinds[kind], place, at, float(rng.uniform(0.8, 1.2)))
         for place, (kind, at) in enumerate(zip(order, arrivals, strict=False))
     ]
 
 
-def _of_kind(kind: _Kind, place: int, at: float, scale: float) -> TrueJob:
+def _of_kind(kind: Kind, place: int, at: float, scale: float) -> TrueJob:
     model = speed_model(SpeedKind(kind.strategy), kind.seconds)
     work = 3600 * kind.hours * scale * float(model.predict(1, 1))
     view = JobView(

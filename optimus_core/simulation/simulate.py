@@ -16,6 +16,7 @@ import numpy as np
 from optimus_core.scheduling.plan import apply_plan
 from optimus_core.scheduling.speeds import Rate, Seconds, model_rate
 from optimus_core.scheduling.types import NOTHING, JobView, Node, Plan, PlanSettings, Snapshot
+from optimus_core.simulation.crossing import crossing_share
 from optimus_core.simulation.jobs import TrueJob
 from optimus_core.simulation.knowledge import Knowledge, Oracle
 from optimus_core.simulation.result import Ended, Result
@@ -48,6 +49,7 @@ class World:
         checkpoint: seconds between two checkpoints; a failure costs what came after the last.
         noise: relative standard deviation of the true speed from one start of a job to the next.
         failures: of nodes.
+        crossing: by what part a step is longer when all of its traffic leaves the node; no policy knows of it.
         seed: of the noise.
     """
 
@@ -59,6 +61,7 @@ class World:
     checkpoint: float = 600.0
     noise: float = 0.0
     failures: Sequence[Failure] = ()
+    crossing: float = 0.0
     seed: int = 0
 
 
@@ -154,7 +157,12 @@ class Simulation:
         cost = after.restart_cost if after.restart_cost is not None else self._world.settings.default_restart_cost
         live.resumes = self._now + (cost if live.starts else 0.0)
         live.starts += 1
-        live.speed = Seconds(after, live.rate, 1.0).speed((after.size.servers, after.size.workers)) * self._luck(live)
+        speed = Seconds(after, live.rate, 1.0).speed((after.size.servers, after.size.workers))
+        live.speed = speed * self._luck(live) / self._slower(after)
+
+    def _slower(self, view: JobView) -> float:
+        """Return how many times as long a step takes, since traffic crosses between the job's nodes."""
+        return 1 + self._world.crossing * crossing_share(view.placement, synchronous=view.strategy != "ps_async")
 
     def _luck(self, live: _Live) -> float:
         if not self._world.noise:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from optimus_core.cli.main import app
@@ -58,3 +59,44 @@ def test_a_job_that_is_not_there_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["what-if", "--snapshot", snapshot(tmp_path), "--priority", "c=3"])
     assert result.exit_code == 1
     assert "the job" in result.output
+
+
+def average(*arguments: str) -> float:
+    printed = run("simulate", "--policy", "optimus", "--jobs", "3", "--nodes", "3", "--json", *arguments)
+    return float(json.loads(printed)["optimus"]["average"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("--crossing", "0.5"), id="slower over the network"),
+        pytest.param(("--restart-cost", "900"), id="dear restarts"),
+        pytest.param(("--failures", "node00000=600-9000", "--failures", "node00001=900-9000"), id="nodes away"),
+    ],
+)
+def test_a_worse_world_takes_longer(arguments: tuple[str, ...]) -> None:
+    assert average(*arguments) > average()
+
+
+def test_wrong_predictions_change_the_result() -> None:
+    roomy = ("--jobs", "9", "--nodes", "13")
+    assert average(*roomy, "--error", "0.5") != average(*roomy)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(("--crossing", "-1"), "--crossing is -1.0", id="negative crossing"),
+        pytest.param(("--restart-cost", "-5"), "--restart-cost is -5.0", id="negative cost"),
+        pytest.param(("--error", "1"), "at most 0.9", id="an error of all"),
+        pytest.param(("--error", "0.1", "--estimate"), "Give one of both", id="an error of estimates"),
+        pytest.param(("--failures", "node00000"), "NODE=BEGIN-END", id="no times"),
+        pytest.param(("--failures", "n0=1-2"), "the node of --failures", id="no such node"),
+        pytest.param(("--failures", "node00000=9-3"), "the end of --failures", id="ends before it begins"),
+        pytest.param(("--failures", "node00000=nan-3"), "the begin of --failures", id="no number"),
+    ],
+)
+def test_a_world_that_can_not_be_is_refused(arguments: tuple[str, ...], said: str) -> None:
+    result = CliRunner().invoke(app, ["simulate", *arguments])
+    assert result.exit_code == 1
+    assert said in " ".join(result.output.split())
