@@ -6,12 +6,14 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, func, or_, select
 
 from optimus_core.store.tables import EventRow, GenerationRow, JobRow
 from optimus_core.store.transaction import Transaction
 
 _NOT_OVER = ("wanted", "starting", "running", "draining")
+_MOST_AT_ONCE = 5000
+"""Values that one query is given; databases bound them."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,18 @@ def _chosen(query: Select[Any], dags: Collection[str], wanted: Wanted) -> Select
         if value is not None:
             query = query.where(getattr(JobRow, name) == value)
     return query.where(JobRow.state.in_(wanted.states)) if wanted.states else query
+
+
+def names_outside(tx: Transaction, dags: Collection[str], words: Collection[str]) -> set[str]:
+    """Return those of ``words`` that are the name or the title of a job which belongs to none of ``dags``."""
+    found: set[str] = set()
+    ordered = sorted(words)
+    for start in range(0, len(ordered), _MOST_AT_ONCE):
+        some = ordered[start : start + _MOST_AT_ONCE]
+        query = select(JobRow.name, JobRow.title).where(or_(JobRow.name.in_(some), JobRow.title.in_(some)))
+        rows = tx.session.execute(query.where(or_(JobRow.dag_id.is_(None), JobRow.dag_id.not_in(dags))))
+        found.update(each for row in rows for each in row)
+    return found.intersection(words)
 
 
 def generations_of(tx: Transaction, job_ids: Iterable[int], limit: int) -> list[GenerationRow]:

@@ -1,6 +1,7 @@
 """The API behind the page. Each route asks Airflow for the user and for his right to the DAG; only scripts are open."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from optimus_airflow.web import page
 from optimus_airflow.web.access import editable_job, may, opened, readable_dags, readable_job
+from optimus_airflow.web.discreet import discreet
 from optimus_airflow.web.schemas import ClusterView, Comparison, Job, JobDetail, JobsPage, Pin, Problem, WhatIf
 from optimus_core.engine import views
 from optimus_core.errors import OptimusError, StoreError
@@ -59,7 +61,8 @@ def bundle() -> FileResponse:
 def job_page(name: str, user: GetUserDep) -> HTMLResponse:
     """One job as a plain page."""
     report = readable_job(name, user)
-    return HTMLResponse(page.job_page(report, opened().history(report.id)), headers=page.HEADERS)
+    told = _told_to(user, {"reason": report.reason, "history": opened().history(report.id)})
+    return HTMLResponse(page.job_page(replace(report, reason=told["reason"]), told["history"]), headers=page.HEADERS)
 
 
 def list_jobs(
@@ -77,7 +80,7 @@ def list_jobs(
     """Jobs of DAGs that the user may read, newest first."""
     wanted = Wanted(dag_id, run_id, task_id, map_index, cluster, LIVE if live else ())
     found = views.list_jobs(opened().ctx, readable_dags(user), wanted, before=before, limit=limit)
-    return _answer(request, JobsPage(**found))
+    return _answer(request, user, JobsPage(**found))
 
 
 def job_detail(
@@ -91,43 +94,47 @@ def job_detail(
     """Everything of one job."""
     report = readable_job(name, user)
     found = views.job_detail(opened().ctx, report.id, points=points, events_after=events_after, events=events)
-    return _answer(request, JobDetail(**found, editable=may(user, "PUT", report.dag_id)))
+    return _answer(request, user, JobDetail(**found, editable=may(user, "PUT", report.dag_id)))
 
 
 def cluster_view(cluster: str, request: Request, user: GetUserDep) -> Response:
     """A cluster's nodes, and the sizes over time of the jobs that the user may read."""
-    return _answer(request, ClusterView(**views.cluster_view(opened().ctx, cluster, readable_dags(user))))
+    return _answer(request, user, ClusterView(**views.cluster_view(opened().ctx, cluster, readable_dags(user))))
 
 
 def what_if(cluster: str, change: WhatIf, user: GetUserDep) -> list[Comparison]:
     """The plan that would result beside the present one; changes nothing."""
     found = views.what_if(opened().ctx, cluster, readable_dags(user), change.model_dump())
-    return [Comparison(**each) for each in found]
+    return _told_to(user, [Comparison(**each) for each in found])
 
 
 def stop(name: str, user: GetUserDep) -> Job:
     """Stop a job."""
-    return _job(opened().stop(editable_job(name, user).name, user.get_name()))
+    return _job(user, opened().stop(editable_job(name, user).name, user.get_name()))
 
 
 def pin(name: str, size: Pin, user: GetUserDep) -> Job:
     """Hold a job at a size."""
     report = editable_job(name, user)
-    return _job(opened().pin(report.name, user.get_name(), workers=size.workers, servers=size.servers))
+    return _job(user, opened().pin(report.name, user.get_name(), workers=size.workers, servers=size.servers))
 
 
 def unpin(name: str, user: GetUserDep) -> Job:
     """Let the allocation size a job again."""
-    return _job(opened().unpin(editable_job(name, user).name, user.get_name()))
+    return _job(user, opened().unpin(editable_job(name, user).name, user.get_name()))
 
 
-def _job(report: Any) -> Job:
-    return Job(**report.to_dict())
+def _job(user: Any, report: Any) -> Job:
+    return _told_to(user, Job(**report.to_dict()))
 
 
-def _answer(request: Request, body: BaseModel) -> Response:
+def _told_to(user: Any, answer: Any) -> Any:
+    return discreet(opened(), readable_dags(user), answer)
+
+
+def _answer(request: Request, user: Any, body: BaseModel) -> Response:
     """Return ``body``, or nothing but 304 if the asker has it already."""
-    text = body.model_dump_json()
+    text = _told_to(user, body).model_dump_json()
     tag = f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if request.headers.get("if-none-match") == tag:
