@@ -145,6 +145,12 @@ class Settings:
         3600, unit="seconds", above=0, most=31_536_000, reason="Longer than most short jobs, short beside a night."
     )
     """With pausing = auto: how long a job may be paused in all before it holds its minimum again."""
+    stragglers: str = _setting(
+        "replace",
+        choices=("replace", "report", "off"),
+        reason="A slow worker is replaced only where the gain that is expected exceeds the cost of a restart.",
+    )
+    """What is done about workers of less than half of the median speed."""
     speed_window_seconds: float = _setting(
         10, unit="seconds", above=0, reason="Averages out single steps and still shows a change within a minute."
     )

@@ -54,11 +54,11 @@ def collect(ctx: Context, job: JobRow, replicas: Sequence[Replica], cluster: Clu
         leads = replica.role is Role.WORKER and replica.index == 0
         if leads or replica.phase.ended:
             for _ in range(_MOST_READS):
-                if not _read_once(ctx, job, replica, cluster, leads):
+                if not read_once(ctx, job, replica, cluster, leads):
                     break
 
 
-def _read_once(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster, leads: bool) -> bool:
+def read_once(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster, leads: bool) -> bool:
     """Read one piece; return whether there may be more at once."""
     with ctx.store.transaction() as tx:
         known = tx.output(job.id, replica.name, replica.uid)
@@ -70,12 +70,14 @@ def _read_once(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster, le
         return False
     try:
         with ctx.store.transaction() as tx:
-            owner, row = _rows(tx, job, replica, cursor)
+            owner, row = rows_of(tx, job, replica, cursor)
             if owner is None or row is None:
                 return False
             _keep(ctx, tx, owner, row, output)
             if leads:
                 _learn(ctx, tx, owner, row, output, cluster)
+            elif replica.role is Role.WORKER and ctx.settings.stragglers != "off":
+                _learn_own_times(ctx, owner, row, output)
     except Exception as error:
         if is_of_the_store(error):
             raise
@@ -84,7 +86,9 @@ def _read_once(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster, le
     return not output.ended and size > (0 if replica.phase.ended else _SMALL_READ)
 
 
-def _rows(tx: Transaction, job: JobRow, replica: Replica, cursor: str | None) -> tuple[JobRow | None, OutputRow | None]:
+def rows_of(
+    tx: Transaction, job: JobRow, replica: Replica, cursor: str | None
+) -> tuple[JobRow | None, OutputRow | None]:
     """Return the rows of the job and of the replica's output; None if another collector was faster."""
     owner, row = tx.job(job.id), tx.output(job.id, replica.name, replica.uid)
     if owner is None or (row.cursor if row is not None else None) != cursor:
@@ -102,7 +106,7 @@ def _pass_over(
     """Go on after a piece that can't be taken in: it would come again for ever, and hide what follows it."""
     _log.error("a piece of the output of %s can't be taken in", replica.name, exc_info=error)
     with ctx.store.transaction() as tx:
-        owner, row = _rows(tx, job, replica, cursor)
+        owner, row = rows_of(tx, job, replica, cursor)
         if owner is None or row is None:
             return
         row.cursor, row.ended, row.gaps = output.cursor, output.ended, row.gaps + 1
@@ -134,6 +138,14 @@ def _learn(ctx: Context, tx: Transaction, owner: JobRow, row: OutputRow, output:
     _keep_series(ctx, tx, owner, reading)
     _keep_events(tx, owner, generation, reading)
     _keep_speeds(tx, owner, generation, reading)
+
+
+def _learn_own_times(ctx: Context, owner: JobRow, row: OutputRow, output: Output) -> None:
+    """Keep of a worker that does not lead only how fast it is."""
+    spec, known = job_of(owner), row.reader or {}
+    reader = Reader(spec.metrics, steps_per_epoch(spec), ctx.settings.speed_window_seconds, known)
+    reader.read(output.lines)
+    row.reader = known | reader.state()
 
 
 def _keep_speeds(tx: Transaction, owner: JobRow, generation: GenerationRow, reading: Reading) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from optimus_core.cluster.base import OutputLine
+from optimus_core.engine.own_times import OwnTimes
 from optimus_core.telemetry import Event, EventKind, Parser, Point, StepCounter
 
 
@@ -50,6 +51,7 @@ class Reader:
         self._mark: list[float] | None = state.get("mark")
         """Time and step at which the present speed window began."""
         self._last: list[float] | None = state.get("last")
+        self._own = OwnTimes(window, state.get("own"))
 
     def state(self) -> dict[str, Any]:
         """Return all that is needed to read on later."""
@@ -58,6 +60,7 @@ class Reader:
             "counter": self._counter.state(),
             "mark": self._mark,
             "last": self._last,
+            "own": self._own.state(),
         }
 
     @property
@@ -76,6 +79,7 @@ class Reader:
                         if record.kind is not EventKind.CHECKPOINT:  # whether it is one is not known here
                             self._pace(record.time, record.step, reading)
                 elif _can_be(step := self._counter.global_step(record)):
+                    self._own.add(record)
                     reading.points.append((step, record))
                     self._pace(record.time, step, reading)
         return reading
@@ -93,6 +97,7 @@ class Reader:
         self._last = [time, step]
         if time - self._mark[0] >= self._window:
             reading.speeds.append(Speed(int(step - self._mark[1]), time - self._mark[0], time))
+            self._own.add_speed((step - self._mark[1]) / (time - self._mark[0]))
             self._mark = self._last
 
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from optimus_core.checks import passable
 from optimus_core.cluster.base import HELD, Cluster, Phase, Replica
-from optimus_core.engine import collect, endings, pausing
+from optimus_core.engine import collect, endings, pausing, stragglers
 from optimus_core.engine.context import Context
 from optimus_core.engine.launch import demand_by_node, is_stranger, job_of, replica_specs
 from optimus_core.engine.ledger import granted, missing, observed, room_for
@@ -209,6 +209,7 @@ def _watch(view: View, generation: GenerationRow) -> Step:
     if collect.is_hung(view.ctx, view.job, generation):
         endings.fail_as(view.ctx, view.job, generation, "hung", {"step": view.job.step or 0})
         return Step("hung", 0.0)
+    stragglers.watch(view.ctx, view.job, generation, present, view.cluster)
     return Step("running", view.ctx.settings.poll_seconds)
 
 

@@ -136,7 +136,7 @@ def generation_dict(row: GenerationRow) -> dict[str, Any]:
         "workers": row.workers,
         "placement": row.placement,
         "why": _sentence(row.reason),
-        "ended_by": _sentence(row.cause),
+        "ended_by": _sentence(row.cause) if row.state not in ("starting", "running") else "",
         "first_step": row.first_step,
         "last_step": row.last_step,
     } | {name: moment.isoformat() if (moment := getattr(row, name)) is not None else None for name in times}

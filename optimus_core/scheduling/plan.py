@@ -1,12 +1,14 @@
 """The plan: a pure function of a snapshot. The same snapshot gives the same plan, whatever the order of its lists.
 
 Minimums in order of priority and arrival (:mod:`.admission`), then sizes by price (:mod:`.priced`, :mod:`.allocate`)
-onto the fewest nodes (:mod:`.placement`), changed only where it pays, each with its reason (:mod:`.explain`).
+onto the fewest nodes (:mod:`.placement`), changed only where it pays, each with its reason (:mod:`.explain`); last,
+off the nodes where workers were slow (:mod:`.slow_nodes`).
 """
 
 from __future__ import annotations
 
 from optimus_core.scheduling.priced import priced
+from optimus_core.scheduling.slow_nodes import off_slow_nodes
 from optimus_core.scheduling.speeds import RateOf, model_rate
 from optimus_core.scheduling.types import NOTHING, Decision, JobView, Plan, Snapshot
 
@@ -18,7 +20,7 @@ def plan(snapshot: Snapshot, rate_of: RateOf = model_rate) -> Plan:
         snapshot: all that may be known.
         rate_of: gives the speed of a job at each size; by default that of the model in the snapshot.
     """
-    return priced(snapshot, rate_of)
+    return off_slow_nodes(snapshot, priced(snapshot, rate_of))
 
 
 def apply_plan(snapshot: Snapshot, made: Plan) -> Snapshot:

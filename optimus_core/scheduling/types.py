@@ -25,7 +25,7 @@ from optimus_core import checks
 from optimus_core.choices import MOST_REPLICAS
 from optimus_core.errors import SpecificationError
 from optimus_core.models.speed import SpeedModel
-from optimus_core.reasons import Reason
+from optimus_core.reasons import Number, Reason
 
 SNAPSHOT_VERSION = 1
 """Raised whenever an older reader would misunderstand a snapshot."""
@@ -140,6 +140,10 @@ class JobView(_Frozen):
     """Whether a complete checkpoint of it is confirmed: without one, a running job is never paused."""
     paused_seconds: NonNegativeFloat = 0.0
     """How long it has been paused in all since it last held its minimum for good."""
+    avoid: list[str] = []
+    """Nodes where workers of it were slow: it is not placed there anew if there is room elsewhere."""
+    straggler: dict[str, Number] = {}
+    """What was found of a slow worker that pays to be replaced, in numbers; empty: nothing."""
     seconds_at_size: NonNegativeFloat | None = None
     """How long it has had its size; None if it has none or nobody knows."""
     specification: dict[str, Any] = {}

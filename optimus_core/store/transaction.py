@@ -243,6 +243,12 @@ class Transaction:
         )
         return list(self.session.scalars(query))[::-1]
 
+    def speeds_of(self, job_id: int, generation: int, limit: int) -> list[float]:
+        """Return the newest speed samples of one generation in steps a second, newest first."""
+        query = select(SpeedRow.steps / SpeedRow.seconds)
+        query = query.where(SpeedRow.job_id == job_id, SpeedRow.generation == generation)
+        return list(self.session.scalars(query.order_by(SpeedRow.id.desc()).limit(limit)))
+
     def count_speeds(self, job_id: int, generation: int) -> int:
         """Return how many speed samples a generation has given."""
         query = select(func.count()).where(SpeedRow.job_id == job_id, SpeedRow.generation == generation)
@@ -251,6 +257,13 @@ class Transaction:
     def output(self, job_id: int, replica: str, uid: str) -> OutputRow | None:
         """Return how far a replica's output was read."""
         return self.session.get(OutputRow, (job_id, replica, uid))
+
+    def readers(self, job_id: int, generation: int) -> dict[str, dict[str, Any]]:
+        """Return replica -> its reader's state, of one generation: without the texts, which are long."""
+        query = select(OutputRow.replica, OutputRow.reader).where(
+            OutputRow.job_id == job_id, OutputRow.generation == generation
+        )
+        return {replica: reader or {} for replica, reader in self.session.execute(query)}
 
     def outputs(self, job_id: int) -> list[OutputRow]:
         """Return what was read of each of a job's replicas, oldest generation first."""
