@@ -92,7 +92,7 @@ _SAVES = "[; this saves {saved_seconds:time}, a restart costs {restart_seconds:t
 _FAILED = "[, exit code {exit_code}][ on node {node}][ ({cluster_reason})][: {message}]"
 _COUNTED = "[ (generation {generation})][; {retries_used} retries used]"
 _REPLICA = "[: replica {replica}]"
-_SLOW = "a slow[ {kind}| worker][: replica {replica}][ on node {node}][, at {ratio:percent} of the median speed]"
+_SLOW = "[ {kind}| a slow worker][: {replica}][ on {node}][, at {ratio:percent} of the median speed]"
 
 TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.STARTED_AT_MINIMUM: "Starts at its minimum[ of {size}][; predicted to take {predicted_seconds:time}]",
@@ -157,11 +157,11 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.MEMORY_GROWN: "Gets more memory[: {factor:short} times what was asked for]",
     ReasonCode.TIMEOUT: "Took longer than it may[: {seconds:time}]",
     ReasonCode.ORPHANED: "Stopped since its task is gone[ for {seconds:time}]",
-    ReasonCode.STRAGGLER: f"Goes on without {_SLOW}{_SAVES}",
-    ReasonCode.STRAGGLER_FOUND: f"Found {_SLOW}{_SAVES}[; it stays, since {{kept}}]",
-    ReasonCode.STRAGGLER_REPLACED: f"Replaced {_SLOW}[: from {{speed_before:short}}][ to {{speed_after:short}} steps/s]"
+    ReasonCode.STRAGGLER: f"Goes on without{_SLOW}{_SAVES}",
+    ReasonCode.STRAGGLER_FOUND: f"Found{_SLOW}{_SAVES}[; it stays, since {{kept}}]",
+    ReasonCode.STRAGGLER_REPLACED: f"Replaced{_SLOW}[: from {{speed_before:short}}][ to {{speed_after:short}} steps/s]"
     "[, {times:short} times as fast]",
-    ReasonCode.STRAGGLER_RECOVERED: f"As fast as the others again: {_SLOW}",
+    ReasonCode.STRAGGLER_RECOVERED: f"As fast as the others again:{_SLOW}",
 }
 """Code -> sentence; ``{name:time}``, ``:count``, ``:percent`` and ``:short`` say how a number is written."""
 

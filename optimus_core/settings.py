@@ -146,9 +146,9 @@ class Settings:
     )
     """With pausing = auto: how long a job may be paused in all before it holds its minimum again."""
     stragglers: str = _setting(
-        "replace",
+        "report",
         choices=("replace", "report", "off"),
-        reason="A slow worker is replaced only where the gain that is expected exceeds the cost of a restart.",
+        reason="A restart rests on what the script says of its own times; being told costs nothing.",
     )
     """What is done about workers of less than half of the median speed."""
     speed_window_seconds: float = _setting(

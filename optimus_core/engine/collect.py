@@ -1,6 +1,7 @@
 """Output becomes points, speeds and events: cursor and points in one transaction, so that nothing counts twice.
 
-Rank 0 tells the loss; of the others only the end of their output is kept, read when they have ended.
+Rank 0 tells the loss; of the others only how fast they are and the end of their output are kept, read in turn
+(:mod:`.stragglers`) and when they have ended.
 """
 
 from __future__ import annotations
@@ -53,12 +54,18 @@ def collect(ctx: Context, job: JobRow, replicas: Sequence[Replica], cluster: Clu
     for replica in replicas:
         leads = replica.role is Role.WORKER and replica.index == 0
         if leads or replica.phase.ended:
-            for _ in range(_MOST_READS):
-                if not read_once(ctx, job, replica, cluster, leads):
-                    break
+            read_all(ctx, job, replica, cluster)
 
 
-def read_once(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster, leads: bool) -> bool:
+def read_all(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster) -> None:
+    """Read what one replica has written since the last time."""
+    leads = replica.role is Role.WORKER and replica.index == 0
+    for _ in range(_MOST_READS):
+        if not _read_once(ctx, job, replica, cluster, leads):
+            break
+
+
+def _read_once(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster, leads: bool) -> bool:
     """Read one piece; return whether there may be more at once."""
     with ctx.store.transaction() as tx:
         known = tx.output(job.id, replica.name, replica.uid)
@@ -73,7 +80,7 @@ def read_once(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster, lea
             owner, row = rows_of(tx, job, replica, cursor)
             if owner is None or row is None:
                 return False
-            _keep(ctx, tx, owner, row, output)
+            _keep(ctx, tx, owner, row, output, leads)
             if leads:
                 _learn(ctx, tx, owner, row, output, cluster)
             elif replica.role is Role.WORKER and ctx.settings.stragglers != "off":
@@ -115,13 +122,13 @@ def _pass_over(
             tx.record(owner, "output_unread", row.generation, replica=row.replica, error=told)
 
 
-def _keep(ctx: Context, tx: Transaction, owner: JobRow, row: OutputRow, output: Output) -> None:
+def _keep(ctx: Context, tx: Transaction, owner: JobRow, row: OutputRow, output: Output, leads: bool) -> None:
     row.cursor, row.ended = output.cursor, output.ended
     text = "".join(line.data.decode("utf-8", "replace") + "\n" for line in output.lines)
     row.tail = (row.tail + text)[-ctx.settings.log_tail_bytes :].replace("\x00", "\ufffd")
     if output.missed:
         row.gaps += 1
-    if output.missed and row.gaps <= _MOST_TOLD:
+    if output.missed and leads and row.gaps <= _MOST_TOLD:  # of the others nothing was to be known but their speed
         tx.record(owner, "output_missed", row.generation, replica=row.replica)
 
 

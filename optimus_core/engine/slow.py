@@ -1,4 +1,4 @@
-"""What the generations of a job tell of its stragglers: the finding that waits to be acted on, the nodes to avoid."""
+"""What the generations of a job tell of its stragglers: the finding that is to be acted on, the nodes to avoid."""
 
 from __future__ import annotations
 
@@ -9,19 +9,26 @@ from optimus_core.reasons import ReasonCode
 from optimus_core.store import GenerationRow, JobRow
 
 FOUND = ReasonCode.STRAGGLER_FOUND.value
-"""Code of the cause of a running generation in which a straggler was found."""
+"""Code of the cause of a running generation in which stragglers were found."""
 MOVED = ReasonCode.STRAGGLER.value
-"""Code of the reason of a generation that was made to replace a straggler."""
-REPLACE = "replace"
-"""What is to be done about a finding: the next plan moves the job off the node."""
+"""Code of the reason of a generation that was made to replace stragglers."""
+REPLACED = ReasonCode.STRAGGLER_REPLACED.value
+"""Event, and cause of a running generation, that tell what a replacement has brought."""
+REPLACE, REPORT = "replace", "report"
+"""What is to be done about a finding: the next plan moves the job off their nodes, or nothing."""
 _SHOWN = ("kind", "replica", "node", "ratio", "saved_seconds", "restart_seconds")
 
 
+def found_in(generation: GenerationRow | None) -> dict[str, Any]:
+    """Return the numbers of the stragglers of a running generation; empty if there are none."""
+    cause = (generation.cause if generation is not None else None) or {}
+    return dict(cause.get("numbers", {})) if cause.get("code") == FOUND else {}
+
+
 def finding_of(present: GenerationRow | None) -> dict[str, Any]:
-    """Return the numbers of the straggler of a running generation that pays to be replaced; empty if there is none."""
-    cause = (present.cause if present is not None else None) or {}
-    numbers = cause.get("numbers", {})
-    if cause.get("code") != FOUND or numbers.get("action") != REPLACE:
+    """Return what a plan may know of stragglers that are to be replaced; empty if there are none."""
+    numbers = found_in(present)
+    if numbers.get("action") != REPLACE:
         return {}
     return {name: numbers[name] for name in _SHOWN if name in numbers}
 
@@ -29,6 +36,6 @@ def finding_of(present: GenerationRow | None) -> dict[str, Any]:
 def slow_nodes(row: JobRow, generations: Sequence[GenerationRow]) -> list[str]:
     """Return the nodes where workers of this attempt were slow: as earlier plans avoided them, and as found now."""
     own = [g for g in generations if g.attempt == row.attempt]
-    told = [name for g in own for name in str((g.reason or {}).get("numbers", {}).get("avoids", "")).split(", ")]
-    found = [str(numbers["node"]) for g in own if "node" in (numbers := finding_of(g))]
-    return sorted({*told, *found} - {""})
+    told = [str((g.reason or {}).get("numbers", {}).get("avoids", "")) for g in own]
+    found = [str(finding_of(g).get("node", "")) for g in own]
+    return sorted({name for names in told + found for name in names.split(", ")} - {""})

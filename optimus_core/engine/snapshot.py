@@ -18,7 +18,7 @@ from optimus_core.engine.estimate import estimate, work_kind
 from optimus_core.engine.launch import demand_of, is_stranger, job_of, needs_of
 from optimus_core.engine.ledger import observed
 from optimus_core.engine.pausing import is_away, paused_seconds
-from optimus_core.engine.slow import finding_of, slow_nodes
+from optimus_core.engine.slow import REPLACE, finding_of, slow_nodes
 from optimus_core.frameworks import roles
 from optimus_core.job import TrainingJob
 from optimus_core.reasons import ReasonCode
@@ -195,7 +195,7 @@ def job_view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[G
         has_checkpoint=row.checkpoint_step is not None,
         paused_seconds=paused_seconds(row, generations, tx.now),
         avoid=slow_nodes(row, generations),
-        straggler=finding_of(present),
+        straggler=finding_of(present) if ctx.settings.stragglers == REPLACE else {},
         seconds_at_size=_seconds_at_size(tx, present),
         specification=job.public_dict(),
     )

@@ -9,7 +9,7 @@ after another.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,15 @@ class Room:
         """Return an independent copy."""
         twin = Room.__new__(Room)
         twin.names, twin.index, twin.free = self.names, self.index, self.free.copy(order="K")
+        return twin
+
+    def without(self, names: Collection[str]) -> Room:
+        """Return an independent copy of the room on all nodes but these."""
+        kept = [position for position, name in enumerate(self.names) if name not in names]
+        twin = Room.__new__(Room)
+        twin.names = [self.names[position] for position in kept]
+        twin.index = {name: position for position, name in enumerate(twin.names)}
+        twin.free = np.asfortranarray(self.free[kept])
         return twin
 
     def take(self, row: Row, seats: Seats) -> None:
@@ -60,7 +69,16 @@ class Room:
         return [int(amount) for amount in self.free.clip(min=0).sum(axis=0)]
 
     def place(self, row: Row, size: Pair) -> Seats | None:
-        """Return where ``size`` of a job goes, or None if it does not fit whole."""
+        """Return where ``size`` of a job goes, or None if it does not fit whole.
+
+        On nodes where its workers were slow a job gets its minimum if need be, and no more.
+        """
+        if not row.job.avoid:
+            return self._place(row, size)
+        seats = self.without(row.job.avoid)._place(row, size)
+        return self._place(row, size) if seats is None and size == row.floor else seats
+
+    def _place(self, row: Row, size: Pair) -> Seats | None:
         if size == (0, 0) or not self.names:
             return {} if size == (0, 0) else None
         if row.job.colocate:

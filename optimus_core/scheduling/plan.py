@@ -2,7 +2,7 @@
 
 Minimums in order of priority and arrival (:mod:`.admission`), then sizes by price (:mod:`.priced`, :mod:`.allocate`)
 onto the fewest nodes (:mod:`.placement`), changed only where it pays, each with its reason (:mod:`.explain`); last,
-off the nodes where workers were slow (:mod:`.slow_nodes`).
+who has workers to be replaced goes off their nodes (:mod:`.slow_nodes`).
 """
 
 from __future__ import annotations

@@ -141,9 +141,10 @@ class JobView(_Frozen):
     paused_seconds: NonNegativeFloat = 0.0
     """How long it has been paused in all since it last held its minimum for good."""
     avoid: list[str] = []
-    """Nodes where workers of it were slow: it is not placed there anew if there is room elsewhere."""
+    """Nodes where workers of it were slow: its minimum is placed there only if there is no room elsewhere, and more
+    than that never."""
     straggler: dict[str, Number] = {}
-    """What was found of a slow worker that pays to be replaced, in numbers; empty: nothing."""
+    """What was found of slow workers that are to be replaced, in numbers; empty: nothing."""
     seconds_at_size: NonNegativeFloat | None = None
     """How long it has had its size; None if it has none or nobody knows."""
     specification: dict[str, Any] = {}

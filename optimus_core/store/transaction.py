@@ -214,9 +214,11 @@ class Transaction:
             )
         )
 
-    def events(self, job_id: int, limit: int | None = None) -> list[EventRow]:
-        """Return a job's history, oldest first; with ``limit`` only its last rows."""
+    def events(self, job_id: int, limit: int | None = None, kind: str | None = None) -> list[EventRow]:
+        """Return a job's history, oldest first; with ``limit`` only its last rows, with ``kind`` only that."""
         query = select(EventRow).where(EventRow.job_id == job_id).order_by(EventRow.id.desc())
+        if kind is not None:
+            query = query.where(EventRow.kind == kind)
         if limit is not None:
             query = query.limit(limit)
         return list(self.session.scalars(query))[::-1]
@@ -245,9 +247,10 @@ class Transaction:
 
     def speeds_of(self, job_id: int, generation: int, limit: int) -> list[float]:
         """Return the newest speed samples of one generation in steps a second, newest first."""
-        query = select(SpeedRow.steps / SpeedRow.seconds)
+        query = select(SpeedRow.steps, SpeedRow.seconds)
         query = query.where(SpeedRow.job_id == job_id, SpeedRow.generation == generation)
-        return list(self.session.scalars(query.order_by(SpeedRow.id.desc()).limit(limit)))
+        rows = self.session.execute(query.order_by(SpeedRow.id.desc()).limit(limit))
+        return [steps / seconds for steps, seconds in rows if seconds > 0]
 
     def count_speeds(self, job_id: int, generation: int) -> int:
         """Return how many speed samples a generation has given."""

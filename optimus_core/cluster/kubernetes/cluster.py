@@ -285,7 +285,7 @@ class KubernetesCluster:
                 return _output(followed, ended=False)
         if ended:
             self._followers.end(replica.uid)
-        elif piece.missed or is_fast(piece.lines):
+        elif replica.index == 0 and (piece.missed or is_fast(piece.lines)):  # of the others, gaps do no harm
             self._followers.begin(replica.uid, self._opener(path), piece.cursor)
         return _output(piece, ended=ended and piece.complete)
 
