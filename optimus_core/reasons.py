@@ -92,7 +92,7 @@ _SAVES = "[; this saves {saved_seconds:time}, a restart costs {restart_seconds:t
 _FAILED = "[, exit code {exit_code}][ on node {node}][ ({cluster_reason})][: {message}]"
 _COUNTED = "[ (generation {generation})][; {retries_used} retries used]"
 _REPLICA = "[: replica {replica}]"
-_SLOW = "[ {kind}| a slow worker][: {replica}][ on {node}][, at {ratio:percent} of the median speed]"
+_SLOW = "[ {slow}| a slow worker][: {replica}][ on {node}][, at {ratio:percent} of the median speed]"
 
 TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.STARTED_AT_MINIMUM: "Starts at its minimum[ of {size}][; predicted to take {predicted_seconds:time}]",

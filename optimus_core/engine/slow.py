@@ -16,7 +16,7 @@ REPLACED = ReasonCode.STRAGGLER_REPLACED.value
 """Event, and cause of a running generation, that tell what a replacement has brought."""
 REPLACE, REPORT = "replace", "report"
 """What is to be done about a finding: the next plan moves the job off their nodes, or nothing."""
-_SHOWN = ("kind", "replica", "node", "ratio", "saved_seconds", "restart_seconds")
+_SHOWN = ("slow", "replica", "node", "ratio", "saved_seconds", "restart_seconds")
 
 
 def found_in(generation: GenerationRow | None) -> dict[str, Any]:

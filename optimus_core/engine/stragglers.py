@@ -96,7 +96,7 @@ def _outcome_is_told(tx: Transaction, owner: JobRow, row: GenerationRow) -> bool
 
 def _place_of(numbers: Mapping[str, Any]) -> dict[str, Any]:
     """Return which replicas were slow, and where."""
-    return {name: numbers[name] for name in ("kind", "replica", "node") if name in numbers}
+    return {name: numbers[name] for name in ("slow", "replica", "node") if name in numbers}
 
 
 def _look(ctx: Context, tx: Transaction, owner: JobRow, row: GenerationRow, workers: Sequence[Replica]) -> None:
