@@ -100,15 +100,15 @@ def test_a_snapshot_of_before_stragglers_were_known_is_read() -> None:
 
 @st.composite
 def with_stragglers(draw: st.DrawFn) -> Snapshot:
-    """Any snapshot in which some jobs avoid nodes, and some that run have stragglers on them."""
+    """Any snapshot in which some jobs avoid nodes, some that run have stragglers on them, and a node is new."""
     snapshot = draw(eventful())
     names = [node.name for node in snapshot.nodes]
     jobs = []
     for job in snapshot.jobs:
-        avoid = sorted(draw(st.sets(st.sampled_from(names)))) if draw(st.booleans()) else []
-        found = FOUND if avoid and job.size and draw(st.booleans()) else {}
-        jobs.append(job.model_copy(update={"avoid": avoid, "straggler": found}))
-    return snapshot.model_copy(update={"jobs": jobs})
+        slow = sorted(job.placement)[:1] if draw(st.booleans()) else []
+        avoid = sorted({*slow, *draw(st.sets(st.sampled_from(names), max_size=1))})
+        jobs.append(job.model_copy(update={"avoid": avoid, "straggler": FOUND if slow else {}}))
+    return snapshot.model_copy(update={"jobs": jobs, "nodes": [*snapshot.nodes, make_node("new", 12, 4)]})
 
 
 @FEW
