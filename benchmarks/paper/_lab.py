@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 from rich.progress import track
 
 from benchmarks.paper._jobs import measured
+from optimus_core.scheduling.policies import policy
 from optimus_core.scheduling.types import Node, Plan, PlanSettings, Snapshot
 from optimus_core.simulation import Estimating, Result, Simulation, TrueJob, World, uniform
 
@@ -109,6 +111,12 @@ def tried(decide: Decide, worlds: Sequence[World], what: str) -> Tried:
         float(np.mean([result.makespan for result in results])),
         float(np.mean([result.restarts / len(result.jobs) for result in results])),
     )
+
+
+@functools.cache
+def usual(name: str) -> Tried:
+    """Return what the policy ``name`` comes to in the worlds that most experiments share."""
+    return tried(policy(name), [world(seed) for seed in SEEDS], name)
 
 
 def show(figures: Figures) -> None:

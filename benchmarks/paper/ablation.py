@@ -5,7 +5,7 @@ python -m benchmarks.paper.ablation
 
 from __future__ import annotations
 
-from benchmarks.paper._lab import CROSSING, SEEDS, Decide, Figures, show, tried, world
+from benchmarks.paper._lab import CROSSING, SEEDS, Figures, show, tried, usual, world
 from benchmarks.paper._spread import spread
 from optimus_core.scheduling.policies import policy
 
@@ -13,13 +13,12 @@ from optimus_core.scheduling.policies import policy
 def figures() -> Figures:
     """Return the completion times with both, without our allocation, without our placement, and without either."""
     worlds = [world(seed) for seed in SEEDS]
-    parts: dict[str, Decide] = {
-        "both": policy("optimus"),
-        "DRF's shares instead of our allocation": policy("drf"),
-        "Kubernetes' placement instead of ours": spread(policy("optimus")),
-        "neither": spread(policy("drf")),
+    found = {
+        "both": usual("optimus").average,
+        "DRF's shares instead of our allocation": usual("drf").average,
+        "Kubernetes' placement instead of ours": tried(spread(policy("optimus")), worlds, "ours, spread").average,
+        "neither": tried(spread(policy("drf")), worlds, "drf, spread").average,
     }
-    found = {name: tried(decide, worlds, name).average for name, decide in parts.items()}
     ours = found["both"]
     return Figures(
         name="paper/ablation",

@@ -6,7 +6,7 @@ python -m benchmarks.paper.nine_jobs
 from __future__ import annotations
 
 from benchmarks.paper._jobs import measured
-from benchmarks.paper._lab import SEEDS, Decide, Figures, Tried, show, tried, world
+from benchmarks.paper._lab import SEEDS, Decide, Figures, Tried, show, tried, usual, world
 from benchmarks.paper._spread import spread
 from optimus_core.scheduling.policies import policy
 from optimus_core.scheduling.types import Plan, Snapshot
@@ -25,11 +25,10 @@ DRAWS = {
 def figures() -> Figures:
     """Return what ten draws of nine jobs give with each policy, and ours beside DRF with other jobs."""
     worlds = [world(seed) for seed in SEEDS]
-    drf = tried(policy("drf"), worlds, "drf")
-    ours = tried(policy("optimus"), worlds, "ours")
+    drf, ours = usual("drf"), usual("optimus")
     rows = [
         _row("ours", ours, drf),
-        _row("the paper's rule", tried(policy("paper"), worlds, "paper"), drf),
+        _row("the paper's rule", usual("paper"), drf),
         _row("DRF", drf, drf),
         _row("DRF, spread over nodes as by Kubernetes", tried(spread(policy("drf")), worlds, "spread"), drf),
         _fixed([(pairs, tried(asking(policy("tetris"), pairs), worlds, "tetris")) for pairs in PAIRS], drf),

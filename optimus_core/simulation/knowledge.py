@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from optimus_core.models import ConvergenceModel, SpeedKind, SpeedModel, next_sizes
+from optimus_core.models import ConvergenceModel, Estimate, SpeedKind, SpeedModel, next_sizes
 from optimus_core.scheduling.types import JobView, Remaining
 from optimus_core.simulation.jobs import TrueJob
 
@@ -62,6 +63,8 @@ class Estimating:
     seed: int = 0
     noise: float = 0.03
     _speeds: dict[str, dict[str, object]] = field(default_factory=dict)
+    _ends: dict[tuple[str, int], Estimate] = field(default_factory=dict)
+    """(job, losses seen) -> at which step it ends."""
 
     def view(self, job: TrueJob, present: JobView, done: float) -> JobView:
         """Return what the models say; the remaining work is unknown as long as they can't say it."""
@@ -88,10 +91,16 @@ class Estimating:
         steps = steps[steps <= done]
         if len(steps) < _FEWEST:
             return Remaining()
-        rng = np.random.default_rng([self.seed, 6, *job.view.name.encode()])
-        losses = job.loss(steps) * np.exp(self.noise * rng.standard_normal(_POINTS)[: len(steps)])
-        ends = ConvergenceModel().fit(steps, losses).step_of_loss(job.target)
+        key = (job.view.name, len(steps))
+        if key not in self._ends:
+            self._ends[key] = self._end(job, steps)
+        ends = self._ends[key]
         if ends.value is None or not np.isfinite(ends.value):
             return Remaining()
         value, low, high = (None if x is None or not np.isfinite(x) else max(0.0, x - done) for x in ends)
         return Remaining(value=value, low=low, high=high, source="fitted")
+
+    def _end(self, job: TrueJob, steps: NDArray[np.float64]) -> Estimate:
+        rng = np.random.default_rng([self.seed, 6, *job.view.name.encode()])
+        losses = job.loss(steps) * np.exp(self.noise * rng.standard_normal(_POINTS)[: len(steps)])
+        return ConvergenceModel().fit(steps, losses).step_of_loss(job.target)
