@@ -14,9 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from optimus_core.scheduling.rows import Row, Vector
 from optimus_core.scheduling.speeds import Pair
 
-_STEPS = ((0, 1), (1, 0), (1, 1))
-_LEAPS = ((0, 2), (2, 0), (2, 2), (0, 4), (4, 4), (0, 8), (8, 8))
-"""Looked at only where no single step gains: speed may stand still over some sizes and rise after them."""
+Steps = tuple[tuple[Pair, ...], ...]
+"""What may be added at once; the second ones are looked at only where none of the first gains, and so on."""
+ONE_REPLICA: Steps = (((0, 1), (1, 0)),)
+"""The paper's: a worker or a server."""
+FURTHER: Steps = ((*ONE_REPLICA[0], (1, 1)), ((0, 2), (2, 0), (2, 2), (0, 4), (4, 4), (0, 8), (8, 8)))
+"""Also both, and leaps: speed may stand still over some sizes and rise after them."""
 _LEAST_GAIN = 1e-9
 """A relative saving below this is a rounding error."""
 
@@ -24,7 +27,9 @@ Path = list[Pair]
 """The sizes that a job passed, the first where it began, the last what it got."""
 
 
-def grow(rows: Iterable[Row], starts: Mapping[str, Pair], free: Sequence[int], capacity: Vector) -> dict[str, Path]:
+def grow(
+    rows: Iterable[Row], starts: Mapping[str, Pair], free: Sequence[int], capacity: Vector, steps: Steps = FURTHER
+) -> dict[str, Path]:
     """Return the path of each row from its start, within ``free``, by the best gain first.
 
     Rows must be in a fixed order: equal gains go to the earlier one.
@@ -33,7 +38,7 @@ def grow(rows: Iterable[Row], starts: Mapping[str, Pair], free: Sequence[int], c
     paths = {row.name: [starts[row.name]] for row in order}
     heap: list[tuple[float, int, Pair]] = []
     for index, row in enumerate(order):
-        _offer(heap, index, row, starts[row.name], left, capacity)
+        _offer(heap, index, best_step(row, starts[row.name], left, capacity, steps))
     while heap:
         _, index, size = heapq.heappop(heap)
         row = order[index]
@@ -43,24 +48,24 @@ def grow(rows: Iterable[Row], starts: Mapping[str, Pair], free: Sequence[int], c
             for column, amount in enumerate(step):
                 left[column] -= amount
             path.append(size)
-        _offer(heap, index, row, path[-1], left, capacity)
+        _offer(heap, index, best_step(row, path[-1], left, capacity, steps))
     return paths
 
 
-def _offer(
-    heap: list[tuple[float, int, Pair]], index: int, row: Row, size: Pair, left: Sequence[int], capacity: Vector
-) -> None:
-    gain, better = best_step(row, size, left, capacity)
+def _offer(heap: list[tuple[float, int, Pair]], index: int, best: tuple[float, Pair]) -> None:
+    gain, better = best
     if gain > 0:
         heapq.heappush(heap, (-gain, index, better))
 
 
-def best_step(row: Row, size: Pair, left: Sequence[int], capacity: Vector) -> tuple[float, Pair]:
+def best_step(
+    row: Row, size: Pair, left: Sequence[int], capacity: Vector, steps: Steps = FURTHER
+) -> tuple[float, Pair]:
     """Return the largest gain that fits in ``left`` and the size that gives it; 0 and ``size`` if there is none."""
     if row.seconds is None or size == row.ceiling:
         return 0.0, size
-    best = _best_of(_STEPS, row, size, left, capacity)
-    return best if best[0] > 0 else _best_of(_LEAPS, row, size, left, capacity)
+    tried = (_best_of(each, row, size, left, capacity) for each in steps)
+    return next((best for best in tried if best[0] > 0), (0.0, size))
 
 
 def _best_of(steps: Sequence[Pair], row: Row, size: Pair, left: Sequence[int], capacity: Vector) -> tuple[float, Pair]:

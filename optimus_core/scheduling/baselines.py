@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 
 from optimus_core.scheduling.admission import Standing
-from optimus_core.scheduling.allocation import share
+from optimus_core.scheduling.allocation import ONE_REPLICA, share
 from optimus_core.scheduling.explain import explain
 from optimus_core.scheduling.placement import Room
 from optimus_core.scheduling.rows import Problem, Row, pair, prepare
@@ -27,12 +27,18 @@ Measure = Callable[[Problem, Standing, Row], float]
 def paper(snapshot: Snapshot, rate_of: RateOf = model_rate) -> Plan:
     """Return the plan of the Optimus paper: minimums in order of arrival, then room by marginal gain, all dealt anew.
 
-    Source: Peng et al. (EuroSys 2018), sections 4 and 5, with its factor below 1 on the gain of young jobs. It knows
-    no cost of change.
+    One replica after another, a worker or a server, goes to the job that gains most by it,
+
+        (Q / f(p, w) - Q / f(p, w + 1)) / (demand of the dominant resource, as a share of the cluster)
+
+    for a worker and likewise for a server, times ``young_factor`` for a young job, until none gains or none fits.
+    Nothing is charged for a change. Placed as in :mod:`.placement`; sizes that can't be placed whole are shrunk.
+
+    Source: Peng et al. (EuroSys 2018), sections 4 and 5.
     """
     problem = prepare(snapshot, rate_of)
     standing, rows = _minimums(problem)
-    fill(problem, standing, rows)
+    fill(problem, standing, rows, ONE_REPLICA)
     for row in rows:
         _settle(standing, row)
     return explain(snapshot, problem, standing)

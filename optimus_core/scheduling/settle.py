@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from optimus_core.scheduling.admission import Standing, admit
-from optimus_core.scheduling.allocation import Path, grow, share
+from optimus_core.scheduling.allocation import FURTHER, Path, Steps, grow, share
 from optimus_core.scheduling.placement import shrunk_seats
 from optimus_core.scheduling.rows import Problem, Row, Seats, smaller_of
 from optimus_core.scheduling.speeds import Pair
@@ -131,11 +131,11 @@ def _feeds(row: Row, standing: Standing) -> bool:
     return size != row.present and smaller_of(size, row.present) == size
 
 
-def fill(problem: Problem, standing: Standing, rows: list[Row]) -> None:
+def fill(problem: Problem, standing: Standing, rows: list[Row], steps: Steps = FURTHER) -> None:
     """Let ``rows`` grow from what they have by marginal gain, and place them; what can't be placed is offered again."""
     for _ in range(_REPAIRS):
         starts = {row.name: standing.size(row) for row in rows}
-        paths = grow(rows, starts, standing.room.total(), problem.capacity)
+        paths = grow(rows, starts, standing.room.total(), problem.capacity, steps)
         grown = sorted(
             (row for row in rows if len(paths[row.name]) > 1),
             key=lambda row: (share(row.demand(paths[row.name][-1]), problem.capacity), row.name),
