@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -115,12 +116,22 @@ class RealAirflow:
         assert done.returncode == 0, f"airflow {' '.join(command)}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
         return done.stdout
 
+    def python(self, code: str, *arguments: object) -> None:
+        """Run Python code in the environment of this Airflow; each argument reaches it as JSON."""
+        command = [sys.executable, "-c", code, *map(json.dumps, arguments)]
+        done = subprocess.run(command, env=self.environ, cwd=self.home, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
     def start(self, seconds: float = 120) -> None:
         """Make the database, start all parts, and wait until they are healthy."""
         self.run("db", "migrate")
-        for part in PARTS:
+        self.start_parts(*PARTS, seconds=seconds)
+
+    def start_parts(self, *parts: str, seconds: float = 120) -> None:
+        """Start some parts, the API server among them, and wait until they are healthy."""
+        for part in parts:
             self.start_part(part)
-        wait_for(self.healthy, seconds, f"a healthy Airflow; see the logs in {self.home}", 0.5)
+        wait_for(lambda: self.healthy(parts), seconds, f"a healthy Airflow; see the logs in {self.home}", 0.5)
 
     def start_part(self, part: str) -> None:
         """Start one part, in a session of its own."""
@@ -135,13 +146,13 @@ class RealAirflow:
             )
         self._watcher.watch(self.processes[part].pid)
 
-    def healthy(self) -> bool:
-        """Say whether all parts report that they are well."""
+    def healthy(self, parts: Collection[str] = tuple(PARTS)) -> bool:
+        """Say whether these parts report that they are well."""
         try:
             health = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=5).json()
         except (httpx.HTTPError, ValueError):
             return False
-        names = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+        names = ["metadatabase", *(part.replace("-", "_") for part in parts if part != "api-server")]
         return all((health.get(name) or {}).get("status") == "healthy" for name in names)
 
     def kill_part(self, part: str) -> None:
@@ -218,6 +229,13 @@ class RealAirflow:
         """Clear a task instance."""
         body = {"dry_run": False, "dag_run_id": run_id, "task_ids": [task_id], "only_failed": False}
         self.call("POST", f"/dags/{dag_id}/clearTaskInstances", body)
+
+
+def token(url: str, user: str, password: str) -> str:
+    """Sign in and return the token."""
+    answer = httpx.post(f"{url}/auth/token", json={"username": user, "password": password}, timeout=60)
+    assert answer.is_success, f"{user} can't sign in: {answer.status_code} {answer.text[:1000]}"
+    return str(answer.json()["access_token"])
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> None:

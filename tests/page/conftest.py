@@ -34,13 +34,18 @@ def _module(path: Path) -> Any:
 
 
 @pytest.fixture(scope="session")
-def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def real_airflow() -> Any:
+    """The module that starts real Airflows."""
+    return _module(ROOT / "tests" / "e2e" / "real_airflow.py")
+
+
+@pytest.fixture(scope="session")
+def airflow(tmp_path_factory: pytest.TempPathFactory, real_airflow: Any) -> Iterator[Any]:
     """A healthy Airflow under the simple auth manager, in which ``paged`` trains."""
-    real = _module(ROOT / "tests" / "e2e" / "real_airflow.py")
     home = tmp_path_factory.mktemp("airflow")
     passwords = home / "passwords.json"
     passwords.write_text(json.dumps({"vera": "look", "ursula": "edit"}))
-    found = real.RealAirflow(
+    found = real_airflow.RealAirflow(
         home,
         extra={
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
@@ -52,9 +57,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     try:
         found.start()
         found.tokens = {
-            user: httpx.post(f"{found.url}/auth/token", json={"username": user, "password": password}).json()[
-                "access_token"
-            ]
+            user: real_airflow.token(found.url, user, password)
             for user, password in (("vera", "look"), ("ursula", "edit"))
         }
         bearer = {"Authorization": f"Bearer {found.tokens['ursula']}"}

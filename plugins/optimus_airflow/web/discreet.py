@@ -15,15 +15,14 @@ SOMEBODY = "another job"
 _TELL = ("why", "reason", "ended_by", "text", "error")
 _CAUSE = "cause"
 """What a sentence was made of: each text anywhere below is looked at."""
-_WORD = re.compile(r"[\w.\[\]-]*[.-][\w.\[\]-]*")
-_LETTER = re.compile(r"[^\W\d_]")
-"""Titles of jobs are ``dag.task``, their names and those of their replicas have hyphens."""
+_WORD = re.compile(r"[\w.\[\]-]+")
+_LONGEST_NAME = 63
 
 
 def discreet(engine: Engine, dags: Collection[str], answer: Any) -> Any:
     """Return ``answer`` (models, dictionaries, lists), in which sentences name no job outside of ``dags`` any more."""
     told = list(_sentences(answer))
-    words = {part for *_, text in told for word in _WORD.findall(text) for part in _parts(word) if _LETTER.search(part)}
+    words = {part for *_, text in told for word in _WORD.findall(text) if _may_be_a_job(word) for part in _parts(word)}
     if not words:
         return answer
     with engine.store.transaction() as tx:
@@ -47,11 +46,16 @@ def _sentences(data: Any, below_cause: bool = False) -> Iterator[tuple[Any, str,
                 yield data, key, value
 
 
+def _may_be_a_job(word: str) -> bool:
+    """Titles of jobs are ``dag.task``, their names and those of their replicas have hyphens; 1.5 is none."""
+    return ("." in word or "-" in word) and any(map(str.isalpha, word))
+
+
 def _parts(word: str) -> Iterator[str]:
     """Yield what in a word may be a job: all of it, or what stands before a hyphen, as in a replica's name."""
     word = word.strip(".-")
     yield word
-    yield from (word[: hyphen.start()] for hyphen in re.finditer("-", word))
+    yield from (word[: hyphen.start()] for hyphen in re.finditer("-", word[: _LONGEST_NAME + 1]))
 
 
 def _replaced(word: str, hidden: Set[str]) -> str:
