@@ -172,6 +172,11 @@ class Resources(Mapping[str, int]):
         return ", ".join(f"{text} {name}" for name, text in self.to_quantities().items()) or "nothing"
 
 
+def is_device(name: str) -> bool:
+    """Say whether a resource is a device, named ``vendor/name`` as Kubernetes names extended resources."""
+    return _DEVICE.fullmatch(name) is not None
+
+
 def largest(one: Resources, other: Resources) -> Resources:
     """Return the larger amount of each resource."""
     return Resources({name: max(one[name], other[name]) for name in {*one, *other}})

@@ -50,7 +50,7 @@ class Standing:
 
 def admit(problem: Problem) -> Standing:
     """Return the standing in which all have at least their minimum who can have it, and nobody more than now."""
-    room = Room([node.name for node in problem.nodes], problem.offers, len(problem.resources))
+    room = Room.of(problem)
     standing = Standing(room)
     for row in problem.rows:
         standing.put(row, row.seats)

@@ -145,7 +145,7 @@ def _startable(problem: Problem) -> list[Row]:
 
 
 def _empty(problem: Problem) -> Room:
-    return Room([node.name for node in problem.nodes], problem.offers, len(problem.resources))
+    return Room.of(problem)
 
 
 def _fixed(whole: Room, row: Row) -> Pair:
@@ -180,7 +180,7 @@ def _best_packed(
 
 
 def _running(problem: Problem, kept: list[Row]) -> Standing:
-    room = Room([node.name for node in problem.nodes], problem.offers, len(problem.resources))
+    room = Room.of(problem)
     standing = Standing(room, {row.name: {} for row in problem.rows})
     for row in kept:
         standing.put(row, row.seats)

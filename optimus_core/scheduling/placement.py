@@ -1,10 +1,11 @@
 """Which nodes: the fewest that hold a job.
 
 Source: Peng et al. (EuroSys 2018), section 5: nodes by available capacity, largest first; the first k that hold an
-even split of workers and servers. Two deviations keep large holes for others: a job that fits on one node whole goes to
-the fullest that holds it; and one without servers, which gains nothing from an even split, fills the largest nodes and
-puts what is left over on the fullest node that holds it. Where no such split fits, the largest nodes are filled one
-after another.
+even split of workers and servers. Three deviations keep large holes for others: a job that fits on one node whole goes
+to the fullest that holds it; one without servers, which gains nothing from an even split, fills the largest nodes and
+puts what is left over on the fullest node that holds it; and replicas that need no device keep off nodes that have one
+which others lack, as long as there is room elsewhere. Where no such split fits, the largest nodes are filled one after
+another.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from optimus_core.scheduling.rows import Row, Seats, Vector
+from optimus_core.scheduling.rows import Problem, Row, Seats, Vector
 from optimus_core.scheduling.speeds import Pair
 
 Whole = NDArray[np.int64]
@@ -23,16 +24,31 @@ Whole = NDArray[np.int64]
 class Room:
     """What is free on each ready node; amounts on nodes that it doesn't know are not counted."""
 
-    def __init__(self, names: Sequence[str], offers: Sequence[Sequence[int]], columns: int) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        offers: Sequence[Sequence[int]],
+        columns: int,
+        special: Sequence[bool] = (),
+    ) -> None:
         self.names = list(names)
         self.index = {name: position for position, name in enumerate(self.names)}
         # Column by column in memory: nearly all that is asked is one resource on all nodes.
         self.free: Whole = np.asfortranarray(np.array(offers, dtype=np.int64).reshape(len(self.names), columns))
+        self.special = np.array(special, dtype=np.bool_) if any(special) and not all(special) else None
+        """Nodes for replicas with devices, if there are others."""
+
+    @classmethod
+    def of(cls, problem: Problem) -> Room:
+        """Return what is free before any job of ours sits anywhere."""
+        names = [node.name for node in problem.nodes]
+        return cls(names, problem.offers, len(problem.resources), problem.special)
 
     def copy(self) -> Room:
         """Return an independent copy."""
         twin = Room.__new__(Room)
         twin.names, twin.index, twin.free = self.names, self.index, self.free.copy(order="K")
+        twin.special = self.special
         return twin
 
     def without(self, names: Collection[str]) -> Room:
@@ -81,6 +97,42 @@ class Room:
     def _place(self, row: Row, size: Pair) -> Seats | None:
         if size == (0, 0) or not self.names:
             return {} if size == (0, 0) else None
+        apart = self._off_devices(row, size) if self.special is not None else None
+        return self._anywhere(row, size) if apart is None else apart
+
+    def _off_devices(self, row: Row, size: Pair) -> Seats | None:
+        """Return seats that leave nodes with devices to those who need them; None if there is no telling, or no room.
+
+        What does not fit elsewhere goes on the nodes with devices, and no more than that.
+        """
+        servers, workers = (plain or not count for plain, count in zip(row.plain, size, strict=True))
+        if servers and workers:
+            alone = self._elsewhere()._anywhere(row, size)
+            return self._filled(row, size, spare=True) if alone is None and not row.job.colocate else alone
+        return self._apart(row, size) if servers and size[0] and not row.job.colocate else None
+
+    def _apart(self, row: Row, size: Pair) -> Seats | None:
+        """Return workers beside their devices, and servers elsewhere."""
+        workers = self._anywhere(row, (0, size[1]))
+        if workers is None:
+            return None
+        rest = self.copy()
+        rest.take(row, workers)
+        size = (size[0], 0)
+        servers = rest._elsewhere()._anywhere(row, size) or rest._filled(row, size, spare=True)
+        if servers is None:
+            return None
+        nodes = sorted({*workers, *servers})
+        seats = {node: (servers.get(node, (0, 0))[0], workers.get(node, (0, 0))[1]) for node in nodes}
+        return seats if self.holds(row, seats) else None
+
+    def _elsewhere(self) -> Room:
+        """Return the room without that of nodes with devices."""
+        rest = self.copy()
+        rest.free[self.special] = 0
+        return rest
+
+    def _anywhere(self, row: Row, size: Pair) -> Seats | None:
         if row.job.colocate:
             return self._on_one(row, size)
         several = self._evenly if size[0] else self._packed
@@ -122,26 +174,32 @@ class Room:
         asked = servers[:, None] * np.array(row.server) + workers[:, None] * np.array(row.worker)
         return bool((asked <= self.free[chosen]).all())
 
-    def _filled(self, row: Row, size: Pair) -> Seats | None:
-        """Fill the largest nodes; keep room for the scheduler process nowhere, on the first node, or everywhere."""
+    def _filled(self, row: Row, size: Pair, *, spare: bool = False) -> Seats | None:
+        """Fill the largest nodes; keep room for the scheduler process nowhere, on the first node, or everywhere.
+
+        With ``spare`` those with devices come last.
+        """
         kept = np.zeros_like(self.free)
-        seats = self._fill_beside(row, size, kept)
+        seats = self._fill_beside(row, size, kept, spare)
         if seats is None or self.holds(row, seats):
             return seats
         kept[self.index[min(seats)]] = row.extra
-        seats = self._fill_beside(row, size, kept)
+        seats = self._fill_beside(row, size, kept, spare)
         if seats is not None and self.holds(row, seats):
             return seats
         kept[:] = row.extra
-        return self._fill_beside(row, size, kept)
+        return self._fill_beside(row, size, kept, spare)
 
-    def _fill_beside(self, row: Row, size: Pair, kept: Whole) -> Seats | None:
+    def _fill_beside(self, row: Row, size: Pair, kept: Whole, spare: bool) -> Seats | None:
         free = self.free - kept
-        workers = _fill(free, row.worker, size[1], np.zeros(len(self.names), dtype=np.int64))
+        first = np.zeros(len(self.names), dtype=np.int64)
+        if spare and self.special is not None:
+            first[~self.special] = 2
+        workers = _fill(free, row.worker, size[1], first)
         if workers is None:
             return None
         free = free - workers[:, None] * np.array(row.worker)
-        servers = _fill(free, row.server, size[0], workers)
+        servers = _fill(free, row.server, size[0], first + (workers > 0))
         if servers is None:
             return None
         used = np.flatnonzero(workers + servers)
@@ -207,14 +265,15 @@ def shrunk_seats(seats: Seats, size: Pair) -> Seats:
     return kept
 
 
-def _fill(free: Whole, demand: Vector, wanted: int, used: Whole) -> Whole | None:
+def _fill(free: Whole, demand: Vector, wanted: int, first: Whole) -> Whole | None:
+    """Return how many go on each node: those of a higher ``first`` come before the others, then the largest."""
     counts = np.zeros(len(free), dtype=np.int64)
     if wanted == 0:
         return counts
     holds = capacities(free, demand)
     if int(holds.clip(max=wanted).sum()) < wanted:
         return None
-    for node in _first_by(np.where(used > 0, holds + 10**7, holds) * (holds > 0), wanted + int((used > 0).sum())):
+    for node in _first_by((holds + first * 10**7) * (holds > 0), wanted):
         counts[node] = min(int(holds[node]), wanted)
         wanted -= int(counts[node])
     return counts

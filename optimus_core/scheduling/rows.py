@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from operator import le
 from statistics import median
 
+from optimus_core.resources import is_device
 from optimus_core.scheduling.speeds import Pair, RateOf, Seconds
 from optimus_core.scheduling.types import JobView, Node, Placement, PlanSettings, Size, Snapshot
 
@@ -43,6 +44,8 @@ class Row:
     """Seconds that a change costs."""
     assumed_seconds: float | None = None
     """What it would take at its minimum, taken from other jobs since its own remaining work is unknown."""
+    plain: tuple[bool, bool] = (False, False)
+    """Whether its servers, and its workers, ask for no device."""
     still: bool = False
     """Only changed if it must be: nothing is known that speaks for a change, or it has just been changed."""
 
@@ -81,6 +84,8 @@ class Problem:
     """What each of them offers to our jobs."""
     rows: list[Row]
     capacity: Vector = field(default=())
+    special: list[bool] = field(default_factory=list)
+    """Which nodes have a device that others lack: replicas that need none keep off them while there is other room."""
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """Return ``amounts`` in the order of the columns."""
@@ -96,6 +101,7 @@ def prepare(snapshot: Snapshot, rate_of: RateOf) -> Problem:
         others = problem.vector(node.others)
         problem.offers.append([max(0, a - o) for a, o in zip(problem.vector(node.allocatable), others, strict=True)])
     problem.capacity = tuple(sum(column) for column in zip(*problem.offers, strict=True)) or problem.vector({})
+    problem.special = _special(nodes)
     ready = {node.name for node in nodes}
     problem.rows = [_on_one_node(problem, _row(problem, job, ready, snapshot.time)) for job in jobs]
     _estimate(problem, rate_of)
@@ -107,6 +113,20 @@ def _columns(nodes: Sequence[Node], jobs: Sequence[JobView]) -> list[str]:
     for job in jobs:
         names |= {*job.worker_demand, *job.server_demand, *job.scheduler_demand}
     return sorted(names)
+
+
+def _special(nodes: Sequence[Node]) -> list[bool]:
+    """Say of each node whether it has a device that not all have: what is everywhere, such as a network's, is common.
+
+    Whether others use it up does not matter: they may end.
+    """
+    has = [{name for name, amount in node.allocatable.items() if amount and is_device(name)} for node in nodes]
+    common = set.intersection(*has) if has else set()
+    return [bool(devices - common) for devices in has]
+
+
+def _is_plain(demand: Mapping[str, int]) -> bool:
+    return not any(amount and is_device(name) for name, amount in demand.items())
 
 
 def _row(problem: Problem, job: JobView, ready: set[str], now: float) -> Row:
@@ -130,6 +150,7 @@ def _row(problem: Problem, job: JobView, ready: set[str], now: float) -> Row:
         deferred=floor == (0, 0) or (present == (0, 0) and job.not_before is not None and job.not_before > now),
         barred=frozenset(pair(size) for size in job.barred),
         trust=young,
+        plain=(_is_plain(job.server_demand), _is_plain(job.worker_demand)),
         restart=cost * (1 + problem.settings.min_gain),
     )
 

@@ -12,7 +12,7 @@ from tests.scheduling.builders import GPU, make_job, make_node, make_snapshot
 
 def room_and_row(nodes: list[Node], job: JobView) -> tuple[Room, Row]:
     problem: Problem = prepare(make_snapshot(nodes, [job]), lambda _: None)
-    return Room([node.name for node in problem.nodes], problem.offers, len(problem.resources)), problem.rows[0]
+    return Room.of(problem), problem.rows[0]
 
 
 ALLREDUCE = make_job("a")
@@ -44,6 +44,44 @@ def test_placement(nodes: dict[str, int], job: JobView, size: tuple[int, int], w
 def test_servers_go_where_there_are_no_devices_if_there_is_no_other_room() -> None:
     room, row = room_and_row([make_node("c", 4), make_node("g", 2, gpu=2)], WITH_GPU)
     assert room.place(row, (3, 2)) == {"c": (3, 0), "g": (0, 2)}
+
+
+MIXED = [make_node("g", 8, gpu=4), make_node("p", 4), make_node("q", 2)]
+WITHOUT = make_job("a", strategy="ps_sync")
+
+
+@pytest.mark.parametrize(
+    ("job", "size", "want"),
+    [
+        pytest.param(ALLREDUCE, (0, 2), {"q": (0, 2)}, id="whole-on-one"),
+        pytest.param(ALLREDUCE, (0, 6), {"p": (0, 4), "q": (0, 2)}, id="packed-on-two"),
+        pytest.param(ALLREDUCE, (0, 7), {"g": (0, 1), "p": (0, 4), "q": (0, 2)}, id="no-more-on-it-than-is-left-over"),
+        pytest.param(ALLREDUCE, (0, 15), None, id="too-much"),
+        pytest.param(WITHOUT, (1, 3), {"p": (1, 3)}, id="both-roles-without"),
+        pytest.param(WITH_GPU, (1, 2), {"g": (0, 2), "q": (1, 0)}, id="servers-apart-from-workers-with-devices"),
+        pytest.param(WITH_GPU, (7, 2), {"g": (1, 2), "p": (4, 0), "q": (2, 0)}, id="servers-left-over"),
+        pytest.param(WITH_GPU.model_copy(update={"colocate": True}), (2, 2), {"g": (2, 2)}, id="together"),
+        pytest.param(ALLREDUCE.model_copy(update={"colocate": True}), (0, 3), {"p": (0, 3)}, id="together-without"),
+        pytest.param(ALLREDUCE.model_copy(update={"colocate": True}), (0, 5), {"g": (0, 5)}, id="together-only-there"),
+    ],
+)
+def test_replicas_without_devices_keep_off_nodes_that_have_some(
+    job: JobView, size: tuple[int, int], want: Seats | None
+) -> None:
+    room, row = room_and_row(MIXED, job)
+    assert room.place(row, size) == want
+
+
+def test_nodes_whose_devices_others_use_up_are_kept_off_too() -> None:
+    nodes = [make_node("g", 2, gpu=1, others={GPU: 1}), make_node("p", 4)]
+    room, row = room_and_row(nodes, ALLREDUCE)
+    assert room.place(row, (0, 1)) == {"p": (0, 1)}
+
+
+def test_a_device_that_all_nodes_have_keeps_nobody_off() -> None:
+    nodes = [make_node("g", 2, gpu=1), make_node("p", 4, gpu=1)]
+    room, row = room_and_row(nodes, ALLREDUCE)
+    assert room.place(row, (0, 1)) == {"g": (0, 1)}
 
 
 def test_a_scheduler_process_needs_room_on_the_first_node() -> None:
