@@ -54,6 +54,7 @@ class ReasonCode(StrEnum):
     FINISHED = "finished"
     RESUMED_FROM_CHECKPOINT = "resumed_from_checkpoint"
     NO_CHECKPOINT = "no_checkpoint"
+    CHECKPOINT_MISSING = "checkpoint_missing"
     RETRIED = "retried"
     REFUSED = "refused"
     LOST = "lost"
@@ -138,6 +139,10 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.RESUMED_FROM_CHECKPOINT: "Resumed from the checkpoint[ of step {step:count}][; {lost_steps:count} steps"
     " are done again]",
     ReasonCode.NO_CHECKPOINT: "Stopped, but no complete checkpoint[ after step {step:count}] confirms it",
+    ReasonCode.CHECKPOINT_MISSING: "A checkpoint that was confirmed[, of step {confirmed:count},] is missing"
+    f"{_REPLICA}[ on node {{node}}][: the newest in {{folder}} is {{newest}}]. If nobody "
+    "deleted it, each node sees another volume: use a claim that is ReadWriteMany, or keep the job on one node with "
+    f"colocate=True and a node_selector{_COUNTED}",
     ReasonCode.RETRIED: "Retried[ after {failure}][ (retry {retry})][ in {seconds:time}]",
     ReasonCode.WAITS_FOR_GATE: "Waits to be let in[: {gate}]",
     ReasonCode.WAITS_FOR_NAMESAKE: "Waits until what is left of an earlier job of its name has ended"

@@ -14,7 +14,7 @@ servers too, and asks `role()` and `rank()` who it is; a worker goes on like thi
             break
 """
 
-from optimus_train.checkpoints import checkpoint, checkpoint_step, latest_checkpoint
+from optimus_train.checkpoints import CheckpointMissing, checkpoint, checkpoint_step, latest_checkpoint
 from optimus_train.data import batch_size, batches, job_batch_size, shard, steps_per_epoch
 from optimus_train.environment import (
     Address,
@@ -36,6 +36,7 @@ from optimus_train.stop import stop_requested
 
 __all__ = [
     "Address",
+    "CheckpointMissing",
     "ContractError",
     "address",
     "attempt",

@@ -21,12 +21,26 @@ import time
 from pathlib import Path
 from typing import Iterator, List, Optional, Tuple, Union
 
-from optimus_train.environment import ContractError, by_hand, checkpoint_root, generation, rank, role
-from optimus_train.output import checkpoint_saved, last_metrics
+from optimus_train.environment import (
+    ContractError,
+    by_hand,
+    checkpoint_root,
+    confirmed_step,
+    generation,
+    rank,
+    role,
+)
+from optimus_train.output import checkpoint_missing, checkpoint_saved, last_metrics
 
 MARKER = "optimus.json"
 _GENERATION = re.compile(r"g([0-9]{6,})")
+PATIENCE = 30.0
+"""Seconds in which a checkpoint that is known to exist must be seen: network file systems show new folders late."""
 _STEP = re.compile(r"step-([0-9]{12,})")
+
+
+class CheckpointMissing(RuntimeError):
+    """What an earlier generation has saved is not here. To begin anew would lose it, so the job ends instead."""
 
 
 @contextlib.contextmanager
@@ -70,7 +84,28 @@ def latest_checkpoint() -> Optional[Path]:
 
     All replicas of a generation get the same answer, however late they start. By hand, where there are no
     generations, it is the last of all.
+
+    Raises CheckpointMissing if all that is found is older than what Optimus knows to be saved.
     """
+    confirmed, end = confirmed_step(), time.monotonic() + PATIENCE
+    while True:
+        found = _latest()
+        step = checkpoint_step(found) if found is not None else None
+        if confirmed is None or (step is not None and step >= confirmed):
+            return found
+        if time.monotonic() >= end:
+            break
+        time.sleep(min(1.0, PATIENCE / 10))
+    root = str(checkpoint_root())
+    checkpoint_missing(confirmed, step, root)
+    raise CheckpointMissing(
+        "a checkpoint of step %d was saved and confirmed, but the newest in %s is %s. If nobody deleted it, this is "
+        "another volume than that of the replica that saved it: each node must see the same one."
+        % (confirmed, root, "none" if step is None else "of step %d" % step)
+    )
+
+
+def _latest() -> Optional[Path]:
     newest = generation() if by_hand() else generation() - 1
     try:
         entries = list(checkpoint_root().iterdir())

@@ -98,6 +98,11 @@ def checkpoint_root() -> Path:
     return Path(text("OPTIMUS_CHECKPOINTS", "checkpoints"))
 
 
+def confirmed_step() -> Optional[int]:
+    """The step of the newest checkpoint that Optimus knows to be complete, None if it knows of none."""
+    return integer("OPTIMUS_CONFIRMED_STEP", 0) if text("OPTIMUS_CONFIRMED_STEP", "") else None
+
+
 def grace_seconds() -> float:
     """Seconds between the request to stop (SIGTERM) and the kill."""
     value = text("OPTIMUS_GRACE_SECONDS", "30")

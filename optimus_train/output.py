@@ -12,7 +12,7 @@ import operator
 import os
 import sys
 import time
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from optimus_train.environment import termination_message
 
@@ -50,6 +50,11 @@ def checkpoint_saved(step: int, path: str) -> None:
     emit("checkpoint", step=step, path=path)
     _last["checkpoint"] = step
     _leave_message()
+
+
+def checkpoint_missing(confirmed: int, found: Optional[int], folder: str) -> None:
+    """Says that a checkpoint that was confirmed is not where this replica looks for it."""
+    _write_message(emit("checkpoint_missing", confirmed=confirmed, found=found, folder=folder))
 
 
 def last_metrics() -> Dict[str, Any]:
@@ -90,11 +95,15 @@ def _leave_message() -> None:
     At each report, since a replica that is killed gets no chance to do it later. The file is often a mount
     of its own, which can be overwritten but not replaced.
     """
+    known = {name: _last.get(name) for name in ("time", "step", "loss", "checkpoint")}
+    _write_message(dict(known, optimus="last"))
+
+
+def _write_message(fields: Dict[str, Any]) -> None:
     path = termination_message()
     if path is None:
         return
-    known = {name: _last.get(name) for name in ("time", "step", "loss", "checkpoint")}
-    data = json.dumps(dict(known, optimus="last"), sort_keys=True).encode()
+    data = json.dumps(fields, sort_keys=True).encode()
     try:
         handle = os.open(str(path), os.O_WRONLY | os.O_CREAT, 0o644)
         try:

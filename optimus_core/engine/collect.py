@@ -43,6 +43,8 @@ _MOST_READS = 64
 """Reads of one step, each of up to a mebibyte; the rest waits for the next step."""
 _SMALL_READ = 1 << 16
 """Bytes: what a running replica writes while it is read, this much or less, waits for the next step too."""
+_GENERATION_FOLDER = re.compile(r"/g([0-9]{6,})/")
+"""How it names that of a generation's checkpoints."""
 _STEP_FOLDER = re.compile(r"step-([0-9]{12,18})")
 """How ``optimus_train`` names the folder of a checkpoint."""
 _MOST_TOLD = 5
@@ -298,6 +300,9 @@ def is_checkpoint(event: Event, folder: str, *, here: bool) -> bool:
 
 
 def _confirm_checkpoint(tx: Transaction, owner: JobRow, generation: GenerationRow, step: int, path: str) -> None:
+    saved_by = _GENERATION_FOLDER.search(owner.checkpoint_path or "")
+    if saved_by is not None and int(saved_by[1]) > generation.number:
+        return  # told late: a newer generation has gone on from an older one, and resumes from its own
     owner.checkpoint_step, owner.checkpoint_path = step, path or None
     if owner.retries and step > (generation.first_step or 0):
         owner.retries = {}  # healthy progress: budgets recover

@@ -13,7 +13,7 @@ from optimus_core.engine.collect import loss_points
 from optimus_core.engine.context import Context
 from optimus_core.engine.launch import job_of
 from optimus_core.engine.result import result_of
-from optimus_core.engine.verdict import Verdict
+from optimus_core.engine.verdict import MISSING, Verdict
 from optimus_core.reasons import ReasonCode
 from optimus_core.store import ACTIVE, CONFLICTS, FINAL, LIVE, GenerationRow, JobRow, Transaction
 from optimus_core.workload import remember
@@ -21,7 +21,7 @@ from optimus_core.workload import remember
 Numbers = dict[str, Any]
 UNAVAILABLE = ReasonCode.CLUSTER_UNAVAILABLE.value
 """Reason of a job for which nothing can be done, since the cluster can't be asked or used now."""
-_UNRETRIED = ("refused",)
+_UNRETRIED = ("refused", MISSING)
 """Failures that the next try can't mend: somebody has to change something."""
 
 

@@ -110,6 +110,7 @@ def replica_specs(ctx: Context, row: JobRow, generation: GenerationRow, cluster:
         batch_size=job.batch_size,
         batch_per=job.batch_per,
         checkpoints=checkpoint_folder(ctx, row, place),
+        confirmed_step=row.checkpoint_step if job.resumable else None,
         grace_seconds=job.grace_seconds,
     )
     library = cluster.library(runtime_folder(ctx))

@@ -6,11 +6,14 @@ Success needs proof; whatever is in doubt is gone on with from the checkpoint, w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from optimus_core.cluster.base import Phase, Replica, Role
+from optimus_core.telemetry.objects import whole
+from optimus_core.telemetry.text import storable
 
 ALIVE = (Phase.PENDING, Phase.RUNNING, Phase.UNKNOWN)
 """Phases of a replica that may still do something; unknown frees no room and starts nothing."""
@@ -18,7 +21,9 @@ _DISRUPTED = {
     "Disrupted": "evicted", "Evicted": "evicted", "NodeLost": "lost", "Lost": "lost", "OOMKilled": "oom",
     "DeadlineExceeded": "killed",
 }  # fmt: skip
-_GRAVITY = ("lost", "evicted", "oom", "killed", "user_error")
+MISSING = "checkpoint_missing"
+"""Class of failure, and word of ``optimus_train``: a confirmed checkpoint is not where a replica looks for it."""
+_GRAVITY = (MISSING, "lost", "evicted", "oom", "killed", "user_error")
 """Peers of a replica that died often fail too: the first of these that is seen explains the others."""
 
 
@@ -77,9 +82,25 @@ def failure_of(replica: Replica, deciders: frozenset[Role]) -> str | None:
         return "user_error" if replica.reason == "StartError" else "lost"
     if replica.terminating:
         return "evicted"  # somebody asked it to stop: however it ended then, it would have gone on
+    if _missing_checkpoint(replica):
+        return MISSING
     if replica.exit_code == PEER_LOST:
         return "lost"
     return "killed" if replica.exit_code < 0 or replica.exit_code >= 128 else "user_error"
+
+
+def _missing_checkpoint(replica: Replica) -> dict[str, str | int | float]:
+    """Return what a replica has said of a checkpoint that it misses, empty if it said no such thing."""
+    try:
+        told = json.loads(replica.message or "")
+    except ValueError:
+        return {}
+    if not isinstance(told, dict) or told.get("optimus") != MISSING:
+        return {}
+    confirmed, found = (whole(told.get(name)) for name in ("confirmed", "found"))
+    known: dict[str, str | int | float] = {} if confirmed is None else {"confirmed": confirmed}
+    newest = "none" if found is None else f"of step {found}"
+    return known | {"folder": storable(str(told.get("folder")))[:300], "newest": newest}
 
 
 def _proves_success(replica: Replica) -> bool:
@@ -88,6 +109,7 @@ def _proves_success(replica: Replica) -> bool:
 
 def _describe(replica: Replica) -> dict[str, str | int | float]:
     numbers: dict[str, str | int | float] = {"replica": replica.name, "node": replica.node}
+    numbers |= _missing_checkpoint(replica)
     if replica.exit_code is not None:
         numbers["exit_code"] = replica.exit_code
     if replica.reason:

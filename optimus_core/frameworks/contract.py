@@ -31,6 +31,8 @@ class Group:
     """Whose batch that is: of the whole ``job`` or of each ``worker``."""
     checkpoints: str = ""
     """The folder that holds one folder per generation."""
+    confirmed_step: int | None = None
+    """The step of the newest checkpoint in it that is known to be complete."""
     grace_seconds: float = 30.0
 
     @cached_property

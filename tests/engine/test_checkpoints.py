@@ -1,13 +1,15 @@
 """Which checkpoints a job may see, and which are deleted."""
 
 import dataclasses
+import shutil
 from datetime import timedelta
 
 import pytest
 
+from optimus_core.engine import collect
 from optimus_core.engine.context import clusters_from
 from optimus_core.engine.engine import Engine
-from tests.conftest import Driver
+from tests.conftest import TRAIN, Driver
 
 
 def forget(driver, days=0):
@@ -100,3 +102,30 @@ def test_old_checkpoints_of_a_success_are_deleted_but_not_what_a_new_start_write
         tx.job(made.job_id).ended_at -= timedelta(days=30)
     driver.engine.upkeep()
     assert folders(driver, made.name) == [new.name]
+
+
+def test_a_checkpoint_that_is_gone_fails_the_job_in_place_of_beginning_anew(driver, make_job, script):
+    impatient = script("import optimus_train.checkpoints as c\nc.PATIENCE = 0.5\n" + TRAIN)
+    made = driver.submit(make_job(command=impatient, STEPS=10_000))
+    driver.to_step(made.job_id, 6)
+    driver.engine.stop("digits", "ann")
+    driver.to_end(made.job_id)
+    shutil.rmtree(driver.ctx.settings.checkpoint_root / made.name)
+    driver.submit(make_job(command=impatient, STEPS=10_000), 2)
+    report = driver.to_end(made.job_id)
+    assert (report.state, report.reason_code) == ("failed", "checkpoint_missing")
+    assert report.reason.startswith("A checkpoint that was confirmed, of step ")
+    assert "the newest in " in report.reason
+    assert "each node sees another volume" in report.reason
+    driver.submit(make_job(command=impatient, STEPS=10), 3, fresh=True)
+    assert driver.to_end(made.job_id).state == "succeeded", "who wants to begin anew says so"
+
+
+def test_what_an_older_generation_says_late_confirms_nothing(driver, make_job):
+    made = driver.submit(make_job(STEPS=10))
+    driver.to_end(made.job_id)
+    with driver.ctx.store.transaction() as tx:
+        row = tx.job(made.job_id)
+        row.checkpoint_path = row.checkpoint_path.replace("/g000001/", "/g000002/")
+        collect._confirm_checkpoint(tx, row, tx.generation(row.id, 1), 99, row.checkpoint_path)
+        assert row.checkpoint_step == 10

@@ -1,5 +1,7 @@
 """What the ends of replicas mean."""
 
+import json
+
 import pytest
 
 from optimus_core.cluster.base import Phase, Replica, Role
@@ -87,3 +89,40 @@ def test_a_verdict_says_what_the_script_wrote_but_not_what_the_library_left():
     library = '{"checkpoint": null, "loss": 1.0, "optimus": "last", "step": 3, "time": 1.0}'
     assert judge([seen(DEAD, 1, message="out of cheese")], 1, WORKERS).numbers["message"] == "out of cheese"
     assert "message" not in judge([seen(DEAD, 1, message=library)], 1, WORKERS).numbers
+
+
+def missing(**told):
+    return json.dumps({"optimus": "checkpoint_missing", "time": 1.0} | told)
+
+
+@pytest.mark.parametrize(
+    ("message", "exit_code", "numbers"),
+    [
+        pytest.param(
+            missing(confirmed=20, found=10, folder="/c"), 1,
+            {"confirmed": 20, "newest": "of step 10", "folder": "/c"}, id="an older one",
+        ),
+        pytest.param(missing(confirmed=20, found=None, folder="/c"), 1, {"newest": "none"}, id="none"),
+        pytest.param(missing(confirmed=20, found=None, folder="/c"), 75, {"confirmed": 20}, id="however it ended"),
+        pytest.param(missing(confirmed="x", found=[], folder={"a": "\x00"}), 1, {"newest": "none"}, id="nonsense"),
+    ],
+)  # fmt: skip
+def test_a_replica_that_misses_a_checkpoint_explains_the_failure_of_all(message, exit_code, numbers):
+    peers = [seen(DEAD, 75, index=1), seen(DEAD, 137, "OOMKilled", index=2)]
+    verdict = judge([*peers, seen(DEAD, exit_code, message=message)], 3, WORKERS)
+    assert verdict.failure == "checkpoint_missing"
+    assert numbers.items() <= verdict.numbers.items()
+    assert verdict.numbers["replica"] == "job-worker-0"
+
+
+@pytest.mark.parametrize(
+    ("replica", "failure"),
+    [
+        pytest.param(seen(DONE, 0, message=missing(confirmed=1)), None, id="the script went on all the same"),
+        pytest.param(seen(DEAD, 1, message='["optimus", "checkpoint_missing"]'), "user_error", id="another text"),
+        pytest.param(seen(DEAD, 1, message="checkpoint_missing"), "user_error", id="the word alone"),
+        pytest.param(seen(DEAD, 143, "Evicted", message=missing(confirmed=1)), "evicted", id="evicted meanwhile"),
+    ],
+)
+def test_only_a_replica_that_failed_for_it_misses_a_checkpoint(replica, failure):
+    assert judge([replica], 1, WORKERS).failure == failure

@@ -151,3 +151,54 @@ def test_only_worker_0_saves_and_others_are_told_what_to_write(generation, monke
     with pytest.raises(optimus_train.ContractError, match=rf"this is {role} {rank}, .* Write: if .*rank\(\) == 0:$"):
         save(5)
     assert not (tmp_path / "job").exists()
+
+
+# -- a checkpoint that is known to exist ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def confirmed(monkeypatch):
+    """confirmed(step): Optimus knows that a checkpoint of this step was saved."""
+    monkeypatch.setattr(checkpoints, "PATIENCE", 0.2)
+    return lambda step: monkeypatch.setenv("OPTIMUS_CONFIRMED_STEP", str(step))
+
+
+@pytest.mark.parametrize("step", [pytest.param(20, id="the same"), pytest.param(10, id="an older one")])
+def test_what_was_confirmed_or_is_newer_is_resumed_from(generation, confirmed, step):
+    generation(1)
+    save(20)
+    generation(2)
+    confirmed(step)
+    assert optimus_train.checkpoint_step(optimus_train.latest_checkpoint()) == 20
+
+
+@pytest.mark.parametrize(
+    ("saved", "words"),
+    [pytest.param(None, "is none", id="nothing"), pytest.param(10, "is of step 10", id="an older one")],
+)
+def test_a_confirmed_checkpoint_that_is_not_there_is_an_error_and_no_new_beginning(
+    generation, confirmed, monkeypatch, tmp_path, capsys, saved, words
+):
+    monkeypatch.setenv("OPTIMUS_TERMINATION_MESSAGE", str(tmp_path / "message"))
+    generation(1)
+    if saved is not None:
+        save(saved)
+    generation(2)
+    confirmed(20)
+    with pytest.raises(optimus_train.CheckpointMissing, match=f"step 20 was saved and confirmed.*{words}.*volume"):
+        optimus_train.latest_checkpoint()
+    message = json.loads((tmp_path / "message").read_text())
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert message == told
+    assert (told["optimus"], told["confirmed"], told["found"]) == ("checkpoint_missing", 20, saved)
+
+
+def test_a_confirmed_checkpoint_that_shows_late_is_waited_for(generation, confirmed, monkeypatch, tmp_path):
+    generation(1)
+    save(20)
+    hidden, root = tmp_path / "hidden", tmp_path / "job"
+    root.rename(hidden)
+    monkeypatch.setattr(checkpoints.time, "sleep", lambda _: hidden.rename(root))
+    generation(2)
+    confirmed(20)
+    assert optimus_train.checkpoint_step(optimus_train.latest_checkpoint()) == 20
