@@ -268,8 +268,8 @@ class _Flat:
         profit = self.worth - self.share @ price
         best = np.maximum.reduceat(profit, self.starts)
         candidates = np.flatnonzero(profit >= best[self.job])
-        _, first = np.unique(self.job[candidates], return_index=True)
-        return float(best.sum() + price @ room), self.share[candidates[first]].sum(axis=0)
+        first = candidates[np.diff(self.job[candidates], prepend=-1) > 0]
+        return float(best.sum() + price @ room), self.share[first].sum(axis=0)
 
     def total(self, chosen: Sequence[int]) -> float:
         """Return the sum of worths."""
@@ -297,9 +297,11 @@ def _prices(flat: _Flat, room: Floats, start: Floats) -> tuple[Floats, float]:
 
 def _hull(cost: Floats, worth: Floats) -> list[int]:
     """Return the rows on the concave upper envelope of worth over cost, from the first row on."""
+    order = np.lexsort((-worth[1:], cost[1:])) + 1
+    best = np.maximum.accumulate(np.append(worth[0], worth[order]))
     points, gains = cost.tolist(), worth.tolist()
     hull = [0]
-    for row in sorted(range(1, len(points)), key=lambda i: (points[i], -gains[i])):
+    for row in order[worth[order] > best[:-1]].tolist():  # the others cost more and are worth no more
         if gains[row] <= gains[hull[-1]] + _EPSILON * abs(gains[hull[-1]]):
             continue
         while len(hull) > 1 and (gains[hull[-1]] - gains[hull[-2]]) * (points[row] - points[hull[-1]]) <= (

@@ -8,6 +8,7 @@ confirmed checkpoint if it runs, may have nothing for a while, but not for longe
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -159,10 +160,12 @@ def _place(standing: Standing, offer: _Offer) -> bool:
     return False
 
 
-def _smaller(offer: _Offer) -> list[Pair]:
-    """Return the chosen size and those within it, best first."""
-    within = [size for size in offer.worths if size != NOTHING and covers(offer.choice.size, size)]
-    return sorted(within, key=lambda size: (size != offer.choice.size, -offer.worths[size], size))
+def _smaller(offer: _Offer) -> Iterator[Pair]:
+    """Yield the chosen size and then those within it, best first."""
+    chosen = offer.choice.size
+    yield chosen
+    within = [size for size in offer.worths if size not in (NOTHING, chosen) and covers(chosen, size)]
+    yield from sorted(within, key=lambda size: (-offer.worths[size], size))
 
 
 def _adjusted(start: Standing, offers: list[_Offer]) -> Standing:

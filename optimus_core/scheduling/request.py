@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -129,13 +130,14 @@ class Request:
 _DENSE = 64
 
 
-def spread(low: int, high: int) -> list[int]:
+@functools.cache
+def spread(low: int, high: int) -> tuple[int, ...]:
     """Return the numbers from ``low`` to ``high`` that are tried: all of the first 64, then ones 5 % apart."""
     numbers, value = [], low
     while value < high:
         numbers.append(value)
         value += 1 if value < low + _DENSE else max(1, value // 20)
-    return [*numbers, high]
+    return (*numbers, high)
 
 
 def _column(values: ArrayLike, count: int, where: str) -> NDArray[np.float64]:
