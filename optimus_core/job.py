@@ -94,7 +94,8 @@ class TrainingJob:
     namespace: str | None = None
     """Where replicas are pods: their namespace. None: the cluster's first."""
     checkpoints: Mapping[str, str] | None = None
-    """Where replicas are pods: ``{"claim": NAME}`` or ``{"url": URL}``. None: what the cluster declares."""
+    """Where replicas are pods: ``{"claim": NAME}``, ``{"storage_class": NAME, "size": SIZE}`` for a claim of
+    its own, or ``{"url": URL}``. None: what the cluster declares."""
     colocate: bool = False
     """True: all replicas lie on one node, so that the job never has more than one node holds."""
     pod: Mapping[str, Any] = field(default_factory=dict)

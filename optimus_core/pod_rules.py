@@ -10,6 +10,7 @@ from typing import Any
 
 from optimus_core import checks
 from optimus_core.errors import SpecificationError
+from optimus_core.resources import parse_quantity
 
 MAIN = "base"
 """Name of the container that trains, as in Airflow's KubernetesPodOperator."""
@@ -25,33 +26,59 @@ HIDDEN = "***"
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where checkpoints lie when replicas are pods: a claim that exists, or a URL that the script understands."""
+    """Where checkpoints lie when replicas are pods: a claim, that exists or is made, or a URL that the script knows."""
 
     claim: str | None = None
     """Name of a PersistentVolumeClaim; ReadWriteMany, unless all replicas stay on one node."""
     url: str | None = None
     """Such as ``s3://bucket/path``; handed to the script as it is."""
+    storage_class: str | None = None
+    """Name of a StorageClass, of which each job gets a claim of its own."""
+    size: str | None = None
+    """How much such a claim asks for."""
 
     @classmethod
     def read(cls, data: object) -> Checkpoints:
         """Read what a job says of it.
 
         Raises:
-            SpecificationError: it is neither one nor the other.
+            SpecificationError: it is none of the three, or more than one.
         """
-        example = "{claim: training} or {url: s3://bucket/path}"
+        example = "{claim: training}, {storage_class: shared, size: 10Gi} or {url: s3://bucket/path}"
         given = checks.mapping(data, "checkpoints", example)
-        checks.keys(given, ("claim", "url"), "checkpoints")
-        if len([value for value in given.values() if value is not None]) != 1:
+        checks.keys(given, ("claim", "url", "storage_class", "size"), "checkpoints")
+        places = [key for key in ("claim", "url", "storage_class") if given.get(key) is not None]
+        if len(places) != 1:
             raise SpecificationError(f"checkpoints is {checks.shown(dict(given))}; it is one place. Write {example}.")
-        claim, url = given.get("claim"), given.get("url")
-        if claim is not None and not (isinstance(claim, str) and _DNS.fullmatch(claim)):
+        claim, url, made_of = given.get("claim"), given.get("url"), given.get("storage_class")
+        if claim is not None and not _is_dns_name(claim):
             raise SpecificationError(f"checkpoints.claim is {checks.shown(claim)}, which is no name of a claim.")
+        if made_of is not None and not _is_dns_name(made_of):
+            raise SpecificationError(
+                f"checkpoints.storage_class is {checks.shown(made_of)}, which is no name of a StorageClass."
+            )
         if url is not None and not (isinstance(url, str) and "://" in url and url.isprintable()):
             raise SpecificationError(
                 f"checkpoints.url is {checks.shown(url)}, which is no URL. Write such as s3://bucket/path."
             )
-        return cls(claim, url)
+        return cls(claim, url, made_of, _size(given.get("size"), made_of is not None))
+
+
+def _is_dns_name(value: object) -> bool:
+    return isinstance(value, str) and _DNS.fullmatch(value) is not None
+
+
+def _size(size: object, is_made: bool) -> str | None:
+    if not is_made and size is not None:
+        raise SpecificationError("checkpoints.size belongs to storage_class: what exists has its size. Leave it out.")
+    if is_made and size is None:
+        raise SpecificationError(
+            "checkpoints.storage_class needs a size for the job's claim. Write such as size: 10Gi, room for two "
+            "checkpoints and one more for each size that the job may have."
+        )
+    if size is not None and parse_quantity(size, "checkpoints.size") <= 0:
+        raise SpecificationError(f"checkpoints.size is {checks.shown(size)}; a claim asks for something. Write 10Gi.")
+    return None if size is None else str(size)
 
 
 def namespace(value: object) -> None:

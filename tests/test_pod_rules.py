@@ -88,6 +88,12 @@ def test_checkpoints_lie_on_a_claim_or_at_a_url(given, claim, url):
     assert Checkpoints.read(given) == Checkpoints(claim, url)
 
 
+def test_checkpoints_lie_on_a_claim_that_is_made_for_the_job():
+    assert Checkpoints.read({"storage_class": "shared", "size": "10Gi"}) == Checkpoints(
+        storage_class="shared", size="10Gi"
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [
@@ -106,6 +112,12 @@ def test_checkpoints_lie_on_a_claim_or_at_a_url(given, claim, url):
         pytest.param({"url": "/data"}, 'checkpoints.url is "/data", which is no URL', id="a-path"),
         pytest.param({"url": "s3://a\nb"}, "no URL", id="two-lines"),
         pytest.param({"url": 5}, "checkpoints.url is 5", id="no-text"),
+        pytest.param({"storage_class": "shared"}, "needs a size", id="a-class-without-a-size"),
+        pytest.param({"storage_class": "Fast One", "size": "1Gi"}, "no name of a StorageClass", id="no-class"),
+        pytest.param({"storage_class": "shared", "size": "1GB"}, 'checkpoints.size is "1GB"', id="no-quantity"),
+        pytest.param({"storage_class": "shared", "size": "0"}, "a claim asks for something", id="no-size"),
+        pytest.param({"claim": "a", "size": "1Gi"}, "size belongs to storage_class", id="a-size-of-what-exists"),
+        pytest.param({"claim": "a", "storage_class": "b"}, "it is one place", id="made-and-there"),
     ],
 )
 def test_no_place_for_checkpoints_is_refused(given, text):

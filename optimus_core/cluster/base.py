@@ -70,6 +70,8 @@ class ReplicaSpec:
     """Where replicas are pods: None is the cluster's first. Ignored elsewhere."""
     claim: str | None = None
     """The volume claim that holds checkpoints, where replicas are pods."""
+    claim_made_of: Mapping[str, str] | None = None
+    """What that claim is made of if it is not there: see :class:`CheckpointPlace`."""
     colocated: bool = False
     """All replicas of its job are on one node."""
     pod: Mapping[str, Any] = field(default_factory=dict)
@@ -137,6 +139,8 @@ class CheckpointPlace:
     """A folder as replicas see it, or a URL; None: the one that the settings name, since they are of this machine."""
     claim: str | None = None
     """The volume claim behind it."""
+    made_of: Mapping[str, str] | None = None
+    """What the claim is made of if it is the job's own: ``storage_class``, ``size`` and ``mode``. None: it exists."""
 
 
 @dataclass(frozen=True)
@@ -192,12 +196,16 @@ class Cluster(Protocol):
         """Return where each member of a group will listen: the same each time that the group is asked about."""
         ...
 
-    def checkpoint_place(self, asked: Mapping[str, str] | None, resumable: bool) -> CheckpointPlace:
+    def checkpoint_place(
+        self, job: str, asked: Mapping[str, str] | None, *, resumable: bool, together: bool = False
+    ) -> CheckpointPlace:
         """Return where a job's checkpoints lie.
 
         Args:
+            job: the job's name.
             asked: what the job says of it.
             resumable: whether it keeps any.
+            together: whether all its replicas lie on one node.
 
         Raises:
             SpecificationError: it keeps some and there is no place for them.
@@ -253,6 +261,14 @@ class Cluster(Protocol):
         """Return output from ``cursor`` on (None: from the start), at most about ``limit_bytes`` of it.
 
         Never raises for a replica that is absent: it has ended and has no lines.
+        """
+        ...
+
+    def discard_checkpoints(self, job: str, namespace: str | None) -> bool:
+        """Remove the place for checkpoints that was made for a job alone; return whether there was one.
+
+        Raises:
+            ClusterUnavailable: nothing can be said now.
         """
         ...
 

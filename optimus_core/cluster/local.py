@@ -83,9 +83,15 @@ class LocalCluster:
         """Return a port of this machine for each member; the same each time."""
         return self._ports.of(group, members)
 
-    def checkpoint_place(self, asked: Mapping[str, str] | None, resumable: bool) -> CheckpointPlace:
+    def checkpoint_place(
+        self, job: str, asked: Mapping[str, str] | None, *, resumable: bool, together: bool = False
+    ) -> CheckpointPlace:
         """Return that of the settings: replicas are of this machine."""
         return CheckpointPlace()
+
+    def discard_checkpoints(self, job: str, namespace: str | None) -> bool:
+        """Do nothing: no place is made for one job."""
+        return False
 
     def library(self, folder: Path) -> str:
         """Return the folder itself: replicas are of this machine."""

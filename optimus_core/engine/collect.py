@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 
 from optimus_core.cluster.base import CheckpointPlace, Cluster, Output, Replica, Role
 from optimus_core.engine.context import Context
-from optimus_core.engine.launch import checkpoint_folder, job_of
+from optimus_core.engine.launch import checkpoint_folder, checkpoint_place, job_of
 from optimus_core.engine.reader import Reader, Reading
 from optimus_core.engine.stopping import is_met
 from optimus_core.errors import SpecificationError
@@ -276,9 +276,8 @@ def _refuse_checkpoints(
 
 
 def _checkpoint_place(owner: JobRow, cluster: Cluster) -> CheckpointPlace | None:
-    spec = job_of(owner)
     try:
-        return cluster.checkpoint_place(spec.checkpoints, spec.resumable)
+        return checkpoint_place(job_of(owner), owner.name, cluster)
     except SpecificationError:
         return None
 

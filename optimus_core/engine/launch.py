@@ -98,7 +98,7 @@ def _seats(placement: Mapping[str, Mapping[str, int]], kind: str) -> Iterator[st
 def replica_specs(ctx: Context, row: JobRow, generation: GenerationRow, cluster: Cluster) -> list[ReplicaSpec]:
     """Return the replicas of a generation, each with its whole environment."""
     job = job_of(row)
-    group, place = group_name(row.name, generation.number), cluster.checkpoint_place(job.checkpoints, job.resumable)
+    group, place = group_name(row.name, generation.number), checkpoint_place(job, row.name, cluster)
     placed = place_members(job, generation)
     endpoints = cluster.endpoints(group, [(role, index) for role, index, _ in placed])
     members = tuple(Member(role, index, endpoints[role, index]) for role, index, _ in placed)
@@ -140,7 +140,7 @@ def needs_of(job: TrainingJob) -> dict[Role, Needs]:
 
 def trial_specs(job: TrainingJob, name: str, cluster: Cluster) -> list[ReplicaSpec]:
     """Return one or two replicas of each role, on no node yet: what a cluster can judge before there is a plan."""
-    place = cluster.checkpoint_place(job.checkpoints, job.resumable)
+    place = checkpoint_place(job, name, cluster)
     each = [(Role.WORKER, job.workers)] + ([(Role.SERVER, job.servers)] if job.servers is not None else [])
     kinds = [(role, index) for role, replicas in each for index in range(min(2, replicas.max))]
     return [_trial(job, name, role, index, 0, place) for role, index in kinds]
@@ -163,6 +163,7 @@ def _trial(job: TrainingJob, name: str, role: Role, index: int, generation: int,
         working_dir=job.working_dir,
         namespace=job.namespace,
         claim=place.claim,
+        claim_made_of=place.made_of,
         colocated=job.colocate,
         pod=pod_template(job, role),
     )
@@ -176,6 +177,16 @@ def owner_of(row: JobRow) -> str:
 def is_stranger(replica: Replica, row: JobRow) -> bool:
     """Say whether a replica of this job's name was asked for by another row, deleted since or of a lost store."""
     return replica.owner not in ("", owner_of(row))
+
+
+def checkpoint_place(job: TrainingJob, name: str, cluster: Cluster) -> CheckpointPlace:
+    """Return where the checkpoints of the job that is called ``name`` in the cluster lie.
+
+    Raises:
+        SpecificationError: it keeps some and there is no place for them.
+    """
+    alone = job.workers.max == 1 and job.servers is None
+    return cluster.checkpoint_place(name, job.checkpoints, resumable=job.resumable, together=job.colocate or alone)
 
 
 def checkpoint_folder(ctx: Context, row: JobRow, place: CheckpointPlace) -> str:

@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from optimus_core.engine.context import Context
-from optimus_core.engine.launch import checkpoint_name
+from optimus_core.engine.launch import checkpoint_name, checkpoint_place, job_of
 from optimus_core.engine.reconcile import Step, reconcile
 from optimus_core.engine.verdict import ALIVE
-from optimus_core.store import FINAL, LIVE, JobRow, Transaction
+from optimus_core.errors import OptimusError
+from optimus_core.store import CONFLICTS, FINAL, LIVE, JobRow, Transaction
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +70,12 @@ def delete_old_checkpoints(ctx: Context) -> list[Path]:
     """
     with ctx.store.transaction() as tx:
         rows = list(_long_succeeded(ctx, tx))
+    for row in rows:
+        if row.checkpoint_path is not None and _discard_claim(ctx, row):
+            with contextlib.suppress(*CONFLICTS), ctx.store.transaction() as tx:
+                owner = tx.job(row.id)
+                if owner is not None and owner.state == "succeeded":
+                    owner.checkpoint_path = None  # else it is looked for at every beat
     return [folder for row in rows for folder in _delete_checkpoints(ctx, row)]
 
 
@@ -83,16 +90,35 @@ def delete_ended(ctx: Context, days: float) -> int:
     What lies beside these checkpoints stays: another deployment may share the folder, so that one whose job this
     store does not know is not known to be nobody's.
 
+    A job whose own claim can't be deleted now is kept.
+
     Returns:
         How many jobs are gone now.
     """
     with ctx.store.transaction() as tx:
         limit = tx.now - timedelta(days=days)
         rows = [row for row in tx.jobs(states=FINAL) if row.ended_at is not None and row.ended_at < limit]
-        count = tx.delete_ended_before(limit)
+    kept = {row.id for row in rows if not _discard_claim(ctx, row)}
+    with ctx.store.transaction() as tx:
+        count = tx.delete_ended_before(limit, kept)
     for row in rows:
-        _delete_checkpoints(ctx, row)
+        if row.id not in kept:
+            _delete_checkpoints(ctx, row)
     return count
+
+
+def _discard_claim(ctx: Context, row: JobRow) -> bool:
+    """Remove the claim that was made for a job, if one was; False if it can't be now: its row still knows of it."""
+    try:
+        cluster = ctx.cluster(row.cluster)
+        if checkpoint_place(job_of(row), row.name, cluster).made_of is not None:
+            cluster.discard_checkpoints(row.name, row.specification.get("namespace"))
+        return True
+    except OptimusError as error:
+        is_made = "storage_class" in (row.specification.get("checkpoints") or {})
+        if is_made:
+            _log.warning("the claim for checkpoints of job %s can't be deleted now: %s", row.name, error)
+        return not is_made
 
 
 def _delete_checkpoints(ctx: Context, row: JobRow) -> list[Path]:

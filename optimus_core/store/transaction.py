@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -152,9 +152,15 @@ class Transaction:
             execution_options={"synchronize_session": False},
         )
 
-    def delete_ended_before(self, moment: datetime) -> int:
-        """Delete jobs that ended before ``moment`` with all that is kept of them; return how many."""
-        ids = list(self.session.scalars(select(JobRow.id).where(JobRow.state.in_(FINAL), JobRow.ended_at < moment)))
+    def delete_ended_before(self, moment: datetime, kept: Collection[int] = ()) -> int:
+        """Delete jobs that ended before ``moment`` with all that is kept of them; return how many.
+
+        Args:
+            moment: the time.
+            kept: ids of jobs that stay all the same.
+        """
+        ended = self.session.scalars(select(JobRow.id).where(JobRow.state.in_(FINAL), JobRow.ended_at < moment))
+        ids = [job_id for job_id in ended if job_id not in kept]
         for table in (EventRow, SeriesRow, SpeedRow, OutputRow, GenerationRow):
             self.session.execute(delete(table).where(table.job_id.in_(ids)))
         self.session.execute(update(ActionRow).where(ActionRow.job_id.in_(ids)).values(job_id=None))

@@ -77,7 +77,9 @@ class OptimusTrainingOperator(BaseOperator):
         fresh: a later try always starts from scratch.
         deferrable: wait in the triggerer. False: a worker's slot is taken all the time.
         retries: tries of the task after the first; at least one is wise, since Airflow may lose a task itself.
-        checkpoints: where pods keep checkpoints: ``{"claim": NAME}`` or ``{"url": URL}``; by default the cluster's.
+        checkpoints: where pods keep checkpoints: ``{"claim": NAME}``, ``{"url": URL}``, or for a claim of the job's own
+            ``{"storage_class": NAME, "size": "10Gi"}``; by default the cluster's. A claim of its own is called as the
+            job with ``-checkpoints`` after it, outlives the job, and goes when its checkpoints are deleted.
         colocate: keep all replicas on one node: a ReadWriteOnce claim will do, but the job grows no further.
         get_logs: write the end of each replica's output to the task's log when the job has ended.
         on_finish_action: ``delete_pod``, ``delete_succeeded_pod``, or ``keep_pod`` for people to look at.

@@ -322,12 +322,15 @@ def dry_run_text(job: TrainingJob, name: str) -> str:
 class _Nowhere:
     """What a trial replica asks of a cluster, where none is asked."""
 
-    def checkpoint_place(self, asked: Mapping[str, str] | None, resumable: bool) -> Any:
+    def checkpoint_place(
+        self, job: str, asked: Mapping[str, str] | None, *, resumable: bool, together: bool = False
+    ) -> Any:
         from optimus_core.cluster.base import CheckpointPlace
         from optimus_core.cluster.kubernetes import manifests
 
         place = pod_rules.Checkpoints.read(asked) if asked else pod_rules.Checkpoints()
-        return CheckpointPlace(place.url or (manifests.CHECKPOINTS if place.claim else manifests.SCRATCH), place.claim)
+        claim = manifests.claim_name(job) if place.storage_class else place.claim
+        return CheckpointPlace(place.url or (manifests.CHECKPOINTS if claim else manifests.SCRATCH), claim)
 
 
 def output_lines(engine: Engine, job_id: int) -> list[str]:

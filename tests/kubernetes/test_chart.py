@@ -71,7 +71,7 @@ IN_NAMESPACE = {
     "services": {"get", "create"},
     "resourcequotas": {"list"},
     "limitranges": {"list"},
-    "persistentvolumeclaims": {"get"},
+    "persistentvolumeclaims": {"get", "create", "delete"},
 }
 """All that the account may do in a namespace of jobs."""
 IN_CLUSTER = {"nodes": {"list"}, "pods": {"list"}}
@@ -705,12 +705,20 @@ def test_the_account_may_do_all_that_optimus_does_and_optimus_does_all_that_it_m
     cluster.delete(replicas[1:], grace_seconds=0)
     until(lambda: all(each.phase.ended for each in cluster.list("j")), 60)
     cluster.forget("j")
+    own = [replace(specs[0], name="k-w0-g1", job="k", claim="k-checkpoints", claim_made_of=MADE_OF)]
+    cluster.create("k-g1", own)
+    cluster.delete(cluster.list("k"))
+    cluster.forget("k")
+    assert cluster.discard_checkpoints("k", None)
     until(lambda: not core.list_namespaced_pod(training).items, 60)
     until(lambda: "j-g1" not in [each.metadata.name for each in core.list_namespaced_service(training).items], 60)
 
     granted = {(training, resource, verb) for resource, verbs in IN_NAMESPACE.items() for verb in verbs}
     granted |= {("", resource, verb) for resource, verbs in IN_CLUSTER.items() for verb in verbs}
     assert recorded.used == granted
+
+
+MADE_OF = {"storage_class": "none-such", "size": "1Gi", "mode": "ReadWriteMany"}
 
 
 def _spec(name: str, index: int, code: str) -> ReplicaSpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from optimus_core.cluster.base import ReplicaSpec, Role
@@ -89,12 +90,17 @@ class Admission:
 
     def _check_claim(self, space: str, replicas: Sequence[ReplicaSpec]) -> None:
         """Refuse a claim that is not there, or that only one node can write while replicas may lie on several."""
-        claim = replicas[0].claim
+        claim, made_of = replicas[0].claim, replicas[0].claim_made_of
         if claim is None:
             return
+        path = f"/api/v1/namespaces/{space}/persistentvolumeclaims"
         try:
-            found = self._api.get(f"/api/v1/namespaces/{space}/persistentvolumeclaims/{claim}")
+            found = self._api.get(f"{path}/{claim}")
         except NotFound:
+            if made_of is not None:
+                with suppress(Conflict):  # another was faster
+                    self._api.create(path, manifests.claim(replicas[0], made_of), dryRun="All")
+                return
             raise SpecificationError(
                 f'there is no claim "{claim}" for checkpoints in namespace "{space}" of cluster {self._api.name}. '
                 "Make it, with ReadWriteMany, or name another in checkpoints."

@@ -134,16 +134,22 @@ class KubernetesCluster:
 
     # What is to be
 
-    def checkpoint_place(self, asked: Mapping[str, str] | None, resumable: bool) -> CheckpointPlace:
+    def checkpoint_place(
+        self, job: str, asked: Mapping[str, str] | None, *, resumable: bool, together: bool = False
+    ) -> CheckpointPlace:
         """Return the claim or URL that the job names, else what the cluster declares."""
         place = Checkpoints.read(asked) if asked else self.checkpoints
+        if place is not None and place.storage_class is not None:
+            mode = "ReadWriteOnce" if together else "ReadWriteMany"
+            made_of = {"storage_class": place.storage_class, "size": place.size or "", "mode": mode}
+            return CheckpointPlace(manifests.CHECKPOINTS, manifests.claim_name(job), made_of)
         if place is not None:
             return CheckpointPlace(place.url or manifests.CHECKPOINTS, place.claim)
         if resumable:
             raise SpecificationError(
                 f"there is no place for checkpoints on cluster {self.name}: a pod's own disk is lost with it. "
                 'Write checkpoints={"claim": "training"} with a ReadWriteMany claim, '
-                'checkpoints={"url": "s3://bucket/path"}, '
+                'checkpoints={"storage_class": "shared", "size": "10Gi"}, checkpoints={"url": "s3://bucket/path"}, '
                 "or resumable=False: the job then keeps its size, and a restart begins from scratch."
             )
         return CheckpointPlace(manifests.SCRATCH)
@@ -186,6 +192,8 @@ class KubernetesCluster:
             self._ensure(
                 f"/api/v1/namespaces/{space}/services", manifests.service(group, first.job, first.generation, owner)
             )
+            if first.claim_made_of is not None:
+                self._ensure(_claims(space), manifests.claim(first, first.claim_made_of))
             with ThreadPoolExecutor(min(_PARALLEL, len(replicas))) as pool:
                 builtins.list(pool.map(lambda spec: self._make(spec, group, owner), replicas))
         except ClusterUnavailable:
@@ -270,6 +278,19 @@ class KubernetesCluster:
         except Conflict:
             return
 
+    def discard_checkpoints(self, job: str, namespace: str | None) -> bool:
+        """Remove the claim that was made for a job, by uid; one of that name that is not ours stays."""
+        path = f"{_claims(namespace or self.namespaces[0])}/{manifests.claim_name(job)}"
+        try:
+            found = self._api.get(path)
+        except NotFound:
+            return False
+        labels = found["metadata"].get("labels") or {}
+        if any(labels.get(key) != value for key, value in manifests.job_labels(job).items()):
+            return False
+        self._remove(path, found["metadata"]["uid"])
+        return True
+
     def output(self, replica: Replica, cursor: str | None, limit_bytes: int = 1 << 20) -> Output:
         """Return the lines of the pod's log from ``cursor`` on; one that outruns its reader is followed from then."""
         known, ended, path = Cursor.read(cursor), replica.phase.ended, f"{_pods(replica.namespace)}/{replica.name}/log"
@@ -320,6 +341,10 @@ def _output(piece: Piece, ended: bool) -> Output:
 
 def _pods(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"
+
+
+def _claims(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
 
 
 def _deadline(uid: str) -> Json:

@@ -74,6 +74,25 @@ def reference(owner: Json) -> Json:
     }
 
 
+def claim_name(job: str) -> str:
+    """Return the name of the claim that is made for a job's checkpoints."""
+    return f"{job}-checkpoints"
+
+
+def claim(spec: ReplicaSpec, made_of: Mapping[str, str]) -> Json:
+    """Return the claim for the checkpoints of one job. It has no owner: it outlives the job's pods and its end."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": spec.claim, "labels": job_labels(spec.job)},
+        "spec": {
+            "accessModes": [made_of["mode"]],
+            "storageClassName": made_of["storage_class"],
+            "resources": {"requests": {"storage": made_of["size"]}},
+        },
+    }
+
+
 def service(group: str, job: str, generation: int, owner: Json) -> Json:
     """Return the headless service that gives the pods of a generation stable names before they are ready."""
     labels = job_labels(job) | {GENERATION: str(generation)}
