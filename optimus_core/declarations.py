@@ -43,7 +43,7 @@ def load_clusters(path: str | Path | None) -> dict[str, dict[str, Any]]:
                     "its name is also that of a folder: up to 63 letters, digits, dots, dashes and underscores, "
                     "the first a letter or digit. Write such as local."
                 )
-            clusters[name] = _cluster(cluster)
+            clusters[name] = declaration(cluster)
         except SpecificationError as error:
             raise SpecificationError(f"{path}: cluster {checks.shown(name)}: {error}") from error.__cause__
     if not clusters:
@@ -51,7 +51,12 @@ def load_clusters(path: str | Path | None) -> dict[str, dict[str, Any]]:
     return clusters
 
 
-def _cluster(data: object) -> dict[str, Any]:
+def declaration(data: object) -> dict[str, Any]:
+    """Read how one cluster is declared.
+
+    Raises:
+        SpecificationError: it can't be so; says what to write.
+    """
     given = dict(checks.mapping(data, "its content", "{kind: local}"))
     kinds = {"local": _local, "kubernetes": _kubernetes}
     if "kind" not in given:

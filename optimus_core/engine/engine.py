@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from optimus_core import checks
 from optimus_core.cluster.base import Cluster
 from optimus_core.engine import rounds, submit
-from optimus_core.engine.clusters import opener
+from optimus_core.engine.clusters import Connect, declare, opener
 from optimus_core.engine.context import Context
 from optimus_core.engine.identity import Identity
 from optimus_core.engine.reconcile import Step, reconcile
@@ -30,17 +30,28 @@ class Engine:
 
     Args:
         settings: all settings; the store and the clusters are opened as they say.
-        open_cluster: returns the cluster of a name; by default those of ``clusters.yaml``.
+        open_cluster: returns the cluster of a name; by default those of ``clusters.yaml`` and of the store.
+        connect: resolves connections of Airflow for those; None outside of it.
     """
 
-    def __init__(self, settings: Settings, open_cluster: Callable[[str], Cluster] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        open_cluster: Callable[[str], Cluster] | None = None,
+        connect: Connect | None = None,
+    ) -> None:
         self.settings = settings
-        self.ctx = Context(Store(settings.database_url), settings, open_cluster or opener(settings))
+        store = Store(settings.database_url)
+        self.ctx = Context(store, settings, open_cluster or opener(settings, connect, store))
 
     @property
     def store(self) -> Store:
         """The store that this engine works on."""
         return self.ctx.store
+
+    def declare(self, name: str, declaration: Mapping[str, Any]) -> None:
+        """Keep how a cluster is reached that no file declares; see :func:`clusters.declare`."""
+        declare(self.store, name, declaration)
 
     def submit(
         self, job: TrainingJob, identity: Identity, try_number: int = 1, *, fresh: bool = False, cluster: str = ""

@@ -56,6 +56,8 @@ class ClusterRow(Base):
 
     __tablename__ = "optimus_clusters"
     name: Mapped[str] = mapped_column(String(128), primary_key=True)
+    declaration: Mapped[dict[str, Any] | None]
+    """How it is reached if a job declared it on the spot, as ``clusters.yaml`` would say it."""
     revision: Mapped[int] = mapped_column(default=0)
     revised_at: Mapped[datetime | None]
     planned_revision: Mapped[int] = mapped_column(default=0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferralError, TaskDeferralTimeout
 
-from optimus_airflow import pod_arguments, pod_refusals, pods
+from optimus_airflow import pod_arguments, pod_clusters, pod_refusals, pods
 from optimus_airflow.links import OptimusJobLink
 from optimus_core.errors import SpecificationError
 from optimus_core.job import AllReduce, Converged, Epochs, Loss, ParameterServer, Replicas, Steps
@@ -116,10 +116,11 @@ class OptimusTrainingOperator(BaseOperator):
         server_pod: the same for parameter servers only.
         startup_timeout_seconds: the same as ``start_timeout``.
         termination_grace_period: the same as ``grace_seconds``.
-        kubernetes_conn_id: with the next three: the declared cluster that is reached so, instead of ``cluster``.
-        in_cluster: the declared cluster that Airflow itself runs in.
-        config_file: the declared cluster with this kubeconfig.
-        cluster_context: the declared cluster with this context.
+        kubernetes_conn_id: with the next three, instead of ``cluster``: the declared cluster that is reached so. If
+            none is, it is declared by this, with the job's namespace; ``checkpoints`` must say where they lie then.
+        in_cluster: the cluster that Airflow itself runs in.
+        config_file: the cluster of this kubeconfig, at the same path wherever Airflow runs.
+        cluster_context: the context in it.
     """
 
     template_fields: Sequence[str] = (
@@ -337,7 +338,10 @@ class OptimusTrainingOperator(BaseOperator):
         try:
             engine = settings.engine()
             identity = self._identity(engine, context)
-            job, cluster = self.training_job(), pods.cluster_of(self, engine.settings)
+            job = self.training_job()
+            cluster, declaration = pod_clusters.cluster_of(self, engine.settings, job.namespace)
+            if declaration is not None:
+                engine.declare(cluster, declaration)
             return engine, engine.submit(job, identity, ti.try_number, fresh=self.fresh, cluster=cluster)
         except SpecificationError as error:
             raise AirflowFailException(str(error)) from error

@@ -10,10 +10,9 @@ import copy
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optimus_airflow.pod_arguments import BASE, CLUSTER, METADATA, ROLES, SOURCES, SPEC, Check, objects, plain
+from optimus_airflow.pod_arguments import BASE, METADATA, ROLES, SOURCES, SPEC, Check, objects, plain
 from optimus_airflow.pod_layers import as_base, base_of, layered
 from optimus_airflow.pod_refusals import REFUSED, words_of
 from optimus_core import checks, job_rules, pod_rules
@@ -23,7 +22,6 @@ from optimus_core.pod_rules import MAIN
 if TYPE_CHECKING:
     from optimus_core.engine.engine import Engine
     from optimus_core.job import TrainingJob
-    from optimus_core.settings import Settings
 
 Json = dict[str, Any]
 
@@ -255,47 +253,6 @@ def _refuse_twice(template: Json, env: Mapping[str, str], where: str) -> None:
 
 def _any_says(keys: Iterable[str], templates: Iterable[Json]) -> bool:
     return any(base_of(template).get(key) for template in templates for key in keys)
-
-
-# The cluster
-
-
-def cluster_of(task: Any, settings: Settings) -> str:
-    """Return the name of the declared cluster that the arguments mean; empty for the default.
-
-    Raises:
-        SpecificationError: they mean none, or more than one; lists those declared.
-    """
-    from optimus_core.settings import load_clusters
-
-    asked = {name: getattr(task, name) for name in CLUSTER if getattr(task, name)}
-    if not asked:
-        return task.cluster or ""
-    said = ", ".join(f"{name}={json.dumps(value)}" for name, value in asked.items())
-    if task.cluster:
-        raise SpecificationError(f'cluster is "{task.cluster}", and {said} is given as well. Write cluster only.')
-    declared = load_clusters(settings.clusters_file)
-    found = [name for name, cluster in declared.items() if all(_fits(cluster, key, asked[key]) for key in asked)]
-    if len(found) == 1:
-        return found[0]
-    known = "; ".join(f"{name} ({_way(cluster)})" for name, cluster in declared.items())
-    what = f"fits {' and '.join(found)}" if found else "fits no declared cluster"
-    raise SpecificationError(
-        f"{said} {what}. Declared in {settings.clusters_file or 'no clusters.yaml'}: {known}. "
-        'Write such as cluster="NAME", or declare it there.'
-    )
-
-
-def _fits(cluster: Mapping[str, Any], argument: str, value: Any) -> bool:
-    declared = cluster.get(CLUSTER[argument])
-    if argument == "config_file" and declared:
-        return Path(declared).expanduser() == Path(value).expanduser()
-    return bool(declared == value)
-
-
-def _way(cluster: Mapping[str, Any]) -> str:
-    ways = [f"{name}={json.dumps(cluster[key])}" for name, key in CLUSTER.items() if cluster.get(key)]
-    return ", ".join(ways) or f"kind {cluster.get('kind')}"
 
 
 # What people read

@@ -53,12 +53,11 @@ def engine() -> Engine:
         found = _engines.get(os.getpid())
         if found is None:
             from optimus_airflow.metrics import engine_type
-            from optimus_core.engine.clusters import opener
 
             settings = load()
             check_store(settings.database_url)
             _engines.clear()  # those of a parent process
-            found = _engines[os.getpid()] = engine_type()(settings, opener(settings, connect))
+            found = _engines[os.getpid()] = engine_type()(settings, connect=connect)
         return found
 
 

@@ -10,12 +10,12 @@ from airflow.providers.cncf.kubernetes.secret import Secret
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kubernetes.client import models as k8s
-from optimus_airflow import pod_arguments, pod_refusals, pods, settings
+from optimus_airflow import pod_arguments, pod_clusters, pod_refusals, settings
 from optimus_airflow.driving import drive_to_end, event_of
 from optimus_airflow.operators import AllReduce, OptimusTrainingOperator, ParameterServer, Replicas
 
 from optimus_core.engine.launch import pod_template
-from optimus_core.errors import SpecificationError
+from optimus_core.errors import ClusterUnavailable, SpecificationError
 from optimus_core.job import TrainingJob
 from optimus_core.roles import Role
 
@@ -631,15 +631,52 @@ def clusters(home):
     ],
 )
 def test_a_declared_cluster_is_found_by_the_way_to_it(clusters, given, name):
-    assert pods.cluster_of(make(**given), clusters) == name
+    assert pod_clusters.cluster_of(make(**given), clusters) == (name, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "way"),
+    [
+        pytest.param(
+            {"kubernetes_conn_id": "other"}, "other-", {"airflow_connection": "other"}, id="a connection of Airflow"
+        ),
+        pytest.param(
+            {"config_file": "/k", "cluster_context": "a/b"}, "a-b-", {"config_file": "/k", "context": "a/b"},
+            id="a context of a kubeconfig",
+        ),
+        pytest.param({"config_file": "/k"}, "kubeconfig-", {"config_file": "/k"}, id="a kubeconfig"),
+    ],
+)  # fmt: skip
+def test_a_cluster_that_is_not_declared_is_declared_by_the_way_to_it(clusters, given, name, way):
+    found, declaration = pod_clusters.cluster_of(make(**given), clusters, "ml")
+    assert found.startswith(name)
+    assert declaration == {"kind": "kubernetes", "namespaces": ["ml"]} | way
+    again, in_another_namespace = pod_clusters.cluster_of(make(**given), clusters, None)
+    assert again == found, "one cluster is planned as one"
+    assert in_another_namespace["namespaces"] == ["default"]
+
+
+def test_what_is_declared_on_the_spot_is_known_to_all_processes(clusters, context, monkeypatch):
+    """The API server of this connection is not there, so that the task fails; its cluster is known all the same."""
+    connection = {"conn_type": "kubernetes", "extra": {"kube_config": json.dumps(KUBECONFIG | {"clusters": NOWHERE})}}
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps(connection))
+    for namespace in ("ml", "web"):
+        with pytest.raises(ClusterUnavailable, match=r"cluster other-.* can't be reached"):
+            make(kubernetes_conn_id="other", namespace=namespace, image="i", resumable=False).execute(context())
+    name, _ = pod_clusters.cluster_of(make(kubernetes_conn_id="other"), clusters)
+    settings.forget_engine()
+    assert settings.engine().ctx.cluster(name).namespaces == ["ml", "web"]
+    with pytest.raises(SpecificationError, match=r'"nobody" is not declared. Known: dev, inside, local, prod, test'):
+        settings.engine().ctx.cluster("nobody")
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"kubernetes_conn_id": "other"}, r'"other" fits no declared.*prod \(kubernetes_conn_id="k8s_prod"\)'),
+        ({"cluster_context": "x"}, r'"x" fits no declared.*prod \(kubernetes_conn_id="k8s_prod"\).*or write one of'),
+        ({"kubernetes_conn_id": "x", "in_cluster": True}, "does not say how to reach one"),
         ({"config_file": "~/.kube/config"}, r"fits dev and test\. Declared in .*clusters.yaml: local \(kind local\)"),
-        ({"config_file": "/k", "cluster_context": "dev"}, "fits no declared cluster"),
+        ({"in_cluster": True, "cluster_context": "dev"}, "fits no declared cluster"),
         ({"cluster": "dev", "cluster_context": "dev"}, "Write cluster only"),
     ],
 )
@@ -648,6 +685,7 @@ def test_a_cluster_that_is_not_declared_is_refused(clusters, context, given, mes
         make(**given).execute(context())
 
 
+NOWHERE = [{"name": "c", "cluster": {"server": "https://127.0.0.1:9"}}]
 KUBECONFIG = {
     "apiVersion": "v1",
     "kind": "Config",
