@@ -2,7 +2,7 @@
 
 Source: `config_speed.txt` of github.com/pengyanghua/DL2, which the paper's first author published: samples a second of
 eight models with parameter servers, by numbers of servers and workers, synchronous, the batch of the job fixed. The
-paper's synchronous model was fitted to 22 to 39 of the measured sizes of each (non-negative least squares weighted by
+paper's synchronous model was fitted to 23 to 34 of the measured sizes of each (non-negative least squares weighted by
 1/time; mean relative errors 2 to 12 %).
 
 Most of them are bound by the network: with the batch fixed, a second worker halves what each computes, but not what

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from benchmarks.paper._lab import CROSSING, JOBS, RESTART, SEEDS, SPAN, Figures,
 
 matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "results"  # the same figures are the same bytes
+matplotlib.rcParams["svg.fonttype"] = "none"  # texts stay texts
 import matplotlib.pyplot as plt  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
@@ -35,11 +37,12 @@ HEAD = f"""# Results
 The experiments of the Optimus paper (Peng et al., EuroSys 2018) in [our simulator](simulator.md), with the product's
 own planner and its own estimates. `make results` runs them and writes this page; no figure is typed by hand.
 
-Jobs arrive within {SPAN / 3600:.1f} hours on a cluster like the paper's: 7 nodes of 16 cores and 6 of 8, {JOBS} jobs
-whose workers and servers take 5 cores each. All figures are means over {len(SEEDS)} draws. The jobs are as fast as the
-paper's first author measured (`config_speed.txt` of github.com/pengyanghua/DL2; what was made of it, and what had to be
-assumed, is in `benchmarks/paper/_jobs.py`), half of them asynchronous; how long they are is ours. A step whose traffic
-all crosses the network lasts {1 + CROSSING:.1f} times as long, and a restart {RESTART:.0f} seconds: both are assumed.
+{JOBS} jobs arrive within {SPAN / 3600:.1f} hours on a cluster like the paper's, 7 nodes of 16 cores and 6 of 8; each
+worker and server takes 5 cores. All figures are means over {len(SEEDS)} draws. The jobs are as fast as the first author
+of the paper measured (`config_speed.txt` of github.com/pengyanghua/DL2; `benchmarks/paper/_jobs.py` says what was made
+of it and what had to be assumed), half of them asynchronous; how long they are is ours. A step whose traffic all
+crosses the network lasts {1 + CROSSING:.1f} times as long, and a restart takes {RESTART:.0f} seconds: both are
+assumed. How long a plan for 4,000 jobs takes is measured by `benchmarks/scale.py`, which runs for minutes, alone.
 """
 
 
@@ -68,8 +71,12 @@ def _section(figures: Figures) -> str:
     lines += ["| " + " | ".join(figures.columns) + " |", "|---" * len(figures.columns) + "|"]
     lines += ["| " + " | ".join(shown(value) for value in row) + " |" for row in figures.rows]
     lines += ["", f"![{figures.title}: {figures.axis}]({image})", "", _verdict(figures.verdict())]
-    lines += ["", f"Why they differ: {figures.why}", ""]
+    lines += ["", _wrapped(f"Why they differ: {figures.why}"), ""]
     return "\n".join(lines)
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _verdict(verdict: dict[str, Any]) -> str:
@@ -82,7 +89,7 @@ def _draw(figures: Figures, file: Path) -> None:
     drawn, axes = plt.subplots(figsize=(7, 0.5 * len(names) + 1.2), layout="constrained")
     axes.bar_label(axes.barh(names, values), fmt="%.2f", padding=3)
     axes.invert_yaxis()
-    axes.margins(x=0.12)
+    axes.margins(x=0.25)
     axes.set_xlabel(figures.axis)
     drawn.savefig(file, metadata={"Date": None})
     plt.close(drawn)
