@@ -11,6 +11,7 @@ import re
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 
 from optimus_core.errors import SpecificationError
@@ -45,8 +46,12 @@ def parse_quantity(value: object, where: str = "quantity") -> Fraction:
         raise SpecificationError(
             f"{where} is {reprlib.repr(value)}, of type {type(value).__name__}; a quantity is text. Write {write}."
         )
-    if isinstance(value, int):
-        return Fraction(value)
+    return Fraction(value) if isinstance(value, int) else _read(value, where)
+
+
+@lru_cache(maxsize=4096)
+def _read(value: str, where: str) -> Fraction:
+    """Read each text once: the pods and nodes of a cluster write few different ones, and those very often."""
     match = _QUANTITY.fullmatch(value) if len(value) <= _LONGEST else None
     if match is None:
         raise SpecificationError(

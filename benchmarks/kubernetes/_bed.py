@@ -28,15 +28,18 @@ from tests.cluster.testbed.session import shared
 
 
 @contextmanager
-def cluster() -> Iterator[tuple[Path, kubernetes.client.ApiClient, str]]:
-    """Give the kubeconfig, a client and a fresh namespace of the test cluster, or of one's own."""
+def cluster(fake_nodes: int | None = None) -> Iterator[tuple[Path, kubernetes.client.ApiClient, str]]:
+    """Give the kubeconfig, a client and a fresh namespace of the test cluster, or of one's own.
+
+    Only the test cluster can have nodes that KWOK plays.
+    """
     own = external()
     try:
-        if own:
+        if own and fake_nodes is None:
             with _namespace(own) as given:
                 yield given
         else:
-            with shared(Testbed()) as bed, _namespace(bed.kubeconfig) as given:
+            with shared(Testbed(fake_nodes=fake_nodes)) as bed, _namespace(bed.kubeconfig) as given:
                 yield given
     except (MissingError, ClusterError) as error:
         print(error)

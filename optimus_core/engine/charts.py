@@ -39,11 +39,15 @@ def note_prediction(
 ) -> list[Sequence[float | None]]:
     """Return what was predicted so far and now: rows (when, seconds left, low, high), times since the epoch.
 
-    Never more than 120 rows: the older ones are thinned by half whenever there are more.
+    The same prediction once more is left out: nothing was learned since. Never more than 120 rows: the older ones are
+    thinned by half whenever there are more.
     """
     if seconds is None:
         return list(known)
-    rows = [*known, [now.timestamp(), *finish(seconds, remaining)]]
+    row = [now.timestamp(), *finish(seconds, remaining)]
+    if known and [*known[-1]][1:] == row[1:]:
+        return list(known)
+    rows = [*known, row]
     return rows if len(rows) <= _MOST_PREDICTIONS else [*rows[:-1:2], rows[-1]]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Literal
+from zlib import crc32
 
 import numpy as np
 
+from optimus_core import __version__
 from optimus_core.choices import Converged, Epochs, Loss, Steps
 from optimus_core.engine.collect import loss_points, steps_per_epoch
 from optimus_core.engine.context import Context
@@ -15,7 +18,7 @@ from optimus_core.engine.stopping import epoch_length
 from optimus_core.job import TrainingJob
 from optimus_core.models import ConvergenceModel, CurvePrior, Estimate, SpeedKind, SpeedModel
 from optimus_core.scheduling.types import Remaining
-from optimus_core.store import JobRow, Transaction
+from optimus_core.store import JobRow, News, Transaction
 from optimus_core.telemetry import Point
 from optimus_core.workload import prior_of
 
@@ -62,9 +65,28 @@ def estimate(ctx: Context, tx: Transaction, row: JobRow) -> Fit:
     known = tx.peek_workload(row.workload)
     curve = _fit_curve(losses, prior_of(known.curve) if known is not None else None)
     remaining = remaining_work(job, row, curve, losses, known.total_steps if known is not None else None)
-    young = (row.step or 0) < ctx.settings.young_steps or _seconds_run(tx, row) < ctx.settings.young_seconds
     failed = ("convergence",) if curve is None and len(_known(losses)) >= _FEWEST_POINTS else ()
-    return Fit(remaining, _fit_speed(tx, row, job), curve, young, failed)
+    return Fit(remaining, _fit_speed(tx, row, job), curve, is_young(ctx, tx, row), failed)
+
+
+def estimate_if_new(ctx: Context, tx: Transaction, row: JobRow, seen: News) -> dict[str, Any]:
+    """Return a job's estimate as the store keeps it, fitted anew only if something was learned since the last fit.
+
+    What bears on a fit is written beside it: how much was seen, the job's progress and what is asked for.
+    """
+    known, mark = row.estimate or {}, [*seen.mark(row), row.step, row.total_steps, _asked(row), __version__]
+    if known.get("of") != mark:
+        return estimate(ctx, tx, row).to_dict() | {"of": mark}
+    return {**known, "young": is_young(ctx, tx, row)}
+
+
+def _asked(row: JobRow) -> int:
+    return crc32(json.dumps(row.specification, sort_keys=True).encode())
+
+
+def is_young(ctx: Context, tx: Transaction, row: JobRow) -> bool:
+    """Say whether a job has run too short for its estimates to be relied on."""
+    return (row.step or 0) < ctx.settings.young_steps or _seconds_run(tx, row) < ctx.settings.young_seconds
 
 
 def _seconds_run(tx: Transaction, row: JobRow) -> float:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,13 @@ SCHEDULER_DEMAND = Resources.of(cpu="100m", memory="128Mi")
 
 def job_of(row: JobRow) -> TrainingJob:
     """Return the specification of a stored job."""
-    return TrainingJob.from_dict(row.specification)
+    return _read(json.dumps(row.specification))
+
+
+@lru_cache(maxsize=4096)
+def _read(specification: str) -> TrainingJob:
+    """Read each specification once: a round asks for those of all jobs, and they seldom change."""
+    return TrainingJob.from_dict(json.loads(specification))
 
 
 def demand(job: TrainingJob, role: Role, memory_factor: float = 1.0) -> Resources:

@@ -316,10 +316,12 @@ def _resize(view: View, present: GenerationRow, wanted: GenerationRow) -> Step:
 
 def _without_room(view: View, generation: GenerationRow) -> Step | None:
     """Return a waiting step unless all that the generation asks for is free now, and tell why in the store."""
-    nodes, replicas = view.cluster.nodes(), view.cluster.list()
+    need = demand_by_node(view.job, generation)
+    nodes = [node for node in view.cluster.nodes() if node.name in need]
+    seen = observed(replica for replica in view.cluster.list() if replica.node in need)
     with view.ctx.store.transaction() as tx:
-        given = granted(tx.holding(view.job.cluster))
-    lacking = missing(demand_by_node(view.job, generation), room_for(view.job.name, nodes, observed(replicas), given))
+        given = granted((job, other) for job, other in tx.holding(view.job.cluster) if need.keys() & other.placement)
+    lacking = missing(need, room_for(view.job.name, nodes, seen, given))
     if lacking is None:
         return None
     endings.note_waiting(view.ctx, view.job, {"code": "waits_for_room_to_be_freed", "numbers": lacking})

@@ -104,7 +104,7 @@ def _plan_once(ctx: Context, cluster: str, epoch: int, report: RoundReport) -> b
 
 def _attempts(ctx: Context, cluster: str) -> dict[str, int]:
     with ctx.store.transaction() as tx:
-        return {row.name: row.attempt for row in tx.jobs(cluster=cluster, states=PLANNED)}
+        return tx.attempts(cluster, PLANNED)
 
 
 def _record(tx: Transaction, decided: Plan, epoch: int, revision: int, changes: Sequence[Change]) -> None:

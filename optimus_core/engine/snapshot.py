@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 from optimus_core.cluster.base import NodeInfo, Replica, Role
 from optimus_core.engine.columns import Columns
 from optimus_core.engine.context import Context
-from optimus_core.engine.estimate import estimate, work_kind
+from optimus_core.engine.estimate import estimate_if_new, work_kind
 from optimus_core.engine.launch import demand_of, is_stranger, job_of, needs_of
 from optimus_core.engine.ledger import observed
 from optimus_core.engine.pausing import is_away, paused_seconds
@@ -32,7 +32,7 @@ from optimus_core.scheduling.types import (
     Size,
     Snapshot,
 )
-from optimus_core.store import ACTIVE, LIVE, GenerationRow, JobRow, Transaction, is_of_the_store
+from optimus_core.store import ACTIVE, LIVE, GenerationRow, JobRow, News, Transaction, is_of_the_store, news
 from optimus_core.telemetry.text import storable
 
 _log = logging.getLogger(__name__)
@@ -58,12 +58,13 @@ def take(ctx: Context, name: str, *, refit: bool = True) -> Snapshot:
     columns, of_job = Columns(nodes), _by_job(replicas)
     with ctx.store.transaction() as tx:
         jobs, all_generations = tx.jobs(cluster=name, states=LIVE), tx.generations_by_job(name, LIVE)
+        seen = news(tx, name)
         views, draining, unplanned = [], [], []
         for row in jobs:
             generations = all_generations.get(row.id, [])
             draining += _draining(row, generations, of_job.get(row.name, []))
             if row.state in PLANNED and not _occupied_by_an_earlier_attempt(row, generations):
-                view = _view_or_reason(ctx, tx, row, generations, refit, columns)
+                view = _view_or_reason(ctx, tx, row, generations, seen, refit, columns)
                 if view is not None:
                     views.append(view)
                 else:
@@ -79,20 +80,34 @@ def take(ctx: Context, name: str, *, refit: bool = True) -> Snapshot:
 
 
 def _view_or_reason(
-    ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[GenerationRow], refit: bool, columns: Columns
+    ctx: Context,
+    tx: Transaction,
+    row: JobRow,
+    generations: Sequence[GenerationRow],
+    seen: News,
+    refit: bool,
+    columns: Columns,
 ) -> JobView | None:
     """Return a job as a plan sees it; None, with the reason in its row, if it can't be: the others are planned."""
     try:
-        with tx.savepoint():
-            view = columns.ask(job_view(ctx, tx, row, generations, refit), needs_of(job_of(row)))
-            json.dumps(row.estimate, allow_nan=False)  # no database keeps what is not finite
-            return view
+        if refit or row.estimate is None:
+            _refit(ctx, tx, row, seen)
+        return columns.ask(job_view(ctx, tx, row, generations, seen), needs_of(job_of(row)))
     except Exception as error:
         if is_of_the_store(error):
             raise
         _log.exception("job %s can't be planned", row.name)
         row.reason = {"code": UNPLANNABLE, "numbers": {"error": storable(f"{type(error).__name__}: {error}")[:500]}}
         return None
+
+
+def _refit(ctx: Context, tx: Transaction, row: JobRow, seen: News) -> None:
+    """Make a job's estimate anew if there is news; one that no database keeps is taken back."""
+    made = estimate_if_new(ctx, tx, row, seen) | _kept(row.estimate or {})
+    if made != row.estimate:
+        with tx.savepoint():
+            json.dumps(made, allow_nan=False)  # no database keeps what is not finite
+            row.estimate = made
 
 
 def _without_room_of(jobs: Collection[str], nodes: Sequence[NodeInfo], replicas: Sequence[Replica]) -> list[NodeInfo]:
@@ -159,13 +174,10 @@ def _draining(row: JobRow, generations: Sequence[GenerationRow], replicas: Seque
     return [Draining(job=row.name, node=node, resources=dict(held)) for node, held in sorted(seen.items())]
 
 
-def job_view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[GenerationRow], refit: bool) -> JobView:
-    """Return a job as a plan sees it; with ``refit`` its estimates are made anew."""
-    job, present = job_of(row), present_of(row, generations)
-    if refit or row.estimate is None:
-        row.estimate = estimate(ctx, tx, row).to_dict() | _kept(row.estimate or {})
-    fit = row.estimate
-    known = tx.peek_workload(row.workload)
+def job_view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[GenerationRow], seen: News) -> JobView:
+    """Return a job as a plan sees it, with the estimate that its row has."""
+    job, present, fit = job_of(row), present_of(row, generations), row.estimate or {}
+    known = seen.workloads.get(row.workload)
     sizes = _size_limits(job)
     return JobView(
         name=row.name,

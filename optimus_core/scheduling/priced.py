@@ -39,12 +39,17 @@ def priced(snapshot: Snapshot, rate_of: RateOf = model_rate) -> Plan:
     """Return the plan that makes the worth of all sizes large: shortest remaining work first, at a price."""
     problem = prepare(snapshot, rate_of)
     standing, offers = _solve(problem)
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS if _changes(problem, standing) else 0):
         again, _ = _solve(after(problem, standing))
         if again.seats == standing.seats:
             break
         standing = again
     return _with_numbers(explain(snapshot, problem, standing), offers)
+
+
+def _changes(problem: Problem, standing: Standing) -> bool:
+    """Say whether anybody shall have another size or other nodes; if not, the same problem is not solved again."""
+    return any(standing.seats[row.name] != row.seats for row in problem.rows)
 
 
 @dataclass(frozen=True)

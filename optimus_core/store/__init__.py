@@ -1,5 +1,6 @@
 """The store: tables, migrations and queries. The only place that knows SQL."""
 
+from optimus_core.store.news import News, news
 from optimus_core.store.store import CONFLICTS, Store, is_of_the_store, is_unreachable
 from optimus_core.store.tables import (
     ActionRow,
@@ -26,6 +27,7 @@ __all__ = [
     "EventRow",
     "GenerationRow",
     "JobRow",
+    "News",
     "OutputRow",
     "PoolRow",
     "RoundRow",
@@ -36,4 +38,5 @@ __all__ = [
     "WorkloadRow",
     "is_of_the_store",
     "is_unreachable",
+    "news",
 ]

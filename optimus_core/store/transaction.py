@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import delete, func, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from optimus_core.store.tables import (
     ActionRow,
@@ -120,9 +120,18 @@ class Transaction:
         return list(self.session.scalars(query))
 
     def lock_jobs(self, cluster: str, states: Iterable[str]) -> dict[str, JobRow]:
-        """Return the locked rows of the jobs of ``cluster`` in one of ``states``, by name."""
+        """Return the locked rows of the jobs of ``cluster`` in one of ``states``, by name.
+
+        Their specifications are read only if somebody asks for them.
+        """
         query = select(JobRow).where(JobRow.cluster == cluster, JobRow.state.in_(tuple(states))).order_by(JobRow.id)
-        return {row.name: row for row in self.session.scalars(query.with_for_update())}
+        query = query.options(defer(JobRow.specification)).with_for_update()
+        return {row.name: row for row in self.session.scalars(query)}
+
+    def attempts(self, cluster: str, states: Iterable[str]) -> dict[str, int]:
+        """Return the attempts of the jobs of ``cluster`` in one of ``states``, by name."""
+        query = select(JobRow.name, JobRow.attempt).where(JobRow.cluster == cluster, JobRow.state.in_(tuple(states)))
+        return {name: attempt for name, attempt in self.session.execute(query)}
 
     def live_clusters(self) -> list[str]:
         """Return the names of the clusters with jobs that have not ended."""
