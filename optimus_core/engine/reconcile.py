@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from optimus_core.at_once import at_once
 from optimus_core.checks import passable
 from optimus_core.cluster.base import HELD, Cluster, Phase, Replica
 from optimus_core.engine import collect, endings, pausing, stragglers
@@ -317,8 +318,9 @@ def _resize(view: View, present: GenerationRow, wanted: GenerationRow) -> Step:
 def _without_room(view: View, generation: GenerationRow) -> Step | None:
     """Return a waiting step unless all that the generation asks for is free now, and tell why in the store."""
     need = demand_by_node(view.job, generation)
-    nodes = [node for node in view.cluster.nodes() if node.name in need]
-    seen = observed(replica for replica in view.cluster.list() if replica.node in need)
+    all_nodes, replicas = at_once(view.cluster.nodes, view.cluster.list)
+    nodes = [node for node in all_nodes if node.name in need]
+    seen = observed(replica for replica in replicas if replica.node in need)
     with view.ctx.store.transaction() as tx:
         given = granted((job, other) for job, other in tx.holding(view.job.cluster) if need.keys() & other.placement)
     lacking = missing(need, room_for(view.job.name, nodes, seen, given))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, cast
 
+from optimus_core.at_once import at_once
 from optimus_core.cluster.base import NodeInfo, Replica, Role
 from optimus_core.engine.columns import Columns
 from optimus_core.engine.context import Context
@@ -54,7 +55,7 @@ def take(ctx: Context, name: str, *, refit: bool = True) -> Snapshot:
         ClusterUnavailable: the cluster can't be asked now.
     """
     cluster = ctx.cluster(name)
-    nodes, replicas = cluster.nodes(), cluster.list()
+    nodes, replicas = at_once(cluster.nodes, cluster.list)
     columns, of_job = Columns(nodes), _by_job(replicas)
     with ctx.store.transaction() as tx:
         jobs, all_generations = tx.jobs(cluster=name, states=LIVE), tx.generations_by_job(name, LIVE)

@@ -9,11 +9,11 @@ that is worth on real runs.
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 from optimus_core.models.arrays import Floats
 from optimus_core.models.estimate import UNKNOWN, Estimate
@@ -106,7 +106,7 @@ class ConvergenceModel:
             points: whether single points are meant, with their noise, instead of the mean of several.
         """
         middle, spread = self._levels(np.asarray(steps, dtype=float))
-        width = float(ndtri(0.5 + level / 2)) * (np.hypot(spread, self.noise_) if points else spread)
+        width = NormalDist().inv_cdf(0.5 + level / 2) * (np.hypot(spread, self.noise_) if points else spread)
         return np.exp(middle - width), np.exp(middle + width)
 
     def step_of_loss(self, below: float) -> Estimate:
@@ -120,7 +120,7 @@ class ConvergenceModel:
         now = max(self.last_step_, 1.0)
         grid = np.concatenate([np.linspace(0, now, 100), now * np.geomspace(1.001, _FARTHEST, 400)])
         level, spread = self._levels(grid)
-        width = float(ndtri(0.5 + _LEVEL / 2)) * spread
+        width = NormalDist().inv_cdf(0.5 + _LEVEL / 2) * spread
         sign = -1.0 if self.rises else 1.0
         target = sign * math.log(below)
         low, value, high = (_crossing(grid, sign * level + shift, target) for shift in (-width, 0.0, width))

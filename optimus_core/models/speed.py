@@ -14,11 +14,11 @@ the usual shape: few samples move the level first, and each t only as far as the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
 
 from optimus_core.models.arrays import Floats
 from optimus_core.models.sizes import Form, SpeedKind
@@ -142,7 +142,7 @@ class SpeedModel:
         self, servers: npt.ArrayLike, workers: npt.ArrayLike, level: float = 0.8
     ) -> tuple[Floats, Floats]:
         """Return (low, high) steps a second between which the speed lies with probability of about ``level``."""
-        width = float(ndtri(0.5 + level / 2)) * self.uncertainty(servers, workers)
+        width = NormalDist().inv_cdf(0.5 + level / 2) * self.uncertainty(servers, workers)
         middle = self.predict(servers, workers)
         return middle / (1 + width), middle * (1 + width)
 

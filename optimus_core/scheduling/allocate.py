@@ -21,8 +21,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
 
 from optimus_core.scheduling.request import NOTHING, Request, Size
 
@@ -224,12 +222,17 @@ def _maximise(
     if len(room) == 1:
         price = np.array([_marginal(tables)]) if _is_full(left) else np.zeros(1)
         bound = flat.dual(price, room)[0]
-    if len(flat.worth) <= exact:
+    if len(flat.worth) <= exact and _wants_more(tables):
         best = _solved(flat, room)
         if best is not None and flat.total(best) > flat.total([t.chosen for t in tables]) * (1 + _EPSILON):
             for table, chosen in zip(tables, best, strict=True):
                 table.chosen = chosen
     return price, bound
+
+
+def _wants_more(tables: Sequence[_Table]) -> bool:
+    """Say whether some job has not the size that is worth most to it: if all have, nothing is left to be solved."""
+    return any(table.worth[table.chosen] < table.worth.max() * (1 - _EPSILON) for table in tables)
 
 
 def _is_full(left: Floats) -> bool:
@@ -352,6 +355,9 @@ def _fill(table: _Table, room: Floats) -> None:
 
 def _solved(flat: _Flat, room: Floats) -> list[int] | None:
     """Return the optimum by integer programming; None if the solver gives none."""
+    from scipy.optimize import Bounds, LinearConstraint, milp  # a second to import: only where jobs lack room
+    from scipy.sparse import csr_array
+
     columns = np.arange(len(flat.worth))
     once = csr_array((np.ones(len(columns)), (flat.job, columns)))
     found = milp(

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from optimus_core.at_once import at_once
 from optimus_core.cluster.base import (
     CheckpointPlace,
     Endpoint,
@@ -78,7 +79,7 @@ class KubernetesCluster:
         """What was said to be missing, once."""
         self._ours = SharedRead(self._read_ours)
         self._followers = Followers()
-        self._others = SharedRead(lambda: (self._nodes(), self._pods_of_others()))
+        self._others = SharedRead(lambda: at_once(self._nodes, self._pods_of_others))
 
     # What there is
 
@@ -189,18 +190,23 @@ class KubernetesCluster:
         space = self._space(first)
         owner = self._owner(space, group, first)
         try:
-            self._ensure(
-                f"/api/v1/namespaces/{space}/services", manifests.service(group, first.job, first.generation, owner)
-            )
             if first.claim_made_of is not None:
                 self._ensure(_claims(space), manifests.claim(first, first.claim_made_of))
-            with ThreadPoolExecutor(min(_PARALLEL, len(replicas))) as pool:
-                builtins.list(pool.map(lambda spec: self._make(spec, group, owner), replicas))
+            at_once(
+                lambda: self._make_all(replicas, group, owner),
+                lambda: self._ensure(
+                    f"/api/v1/namespaces/{space}/services", manifests.service(group, first.job, first.generation, owner)
+                ),
+            )
         except ClusterUnavailable:
             raise  # nobody knows what was made: the next call goes on with it
         except OptimusError:
             self._remove(f"/api/v1/namespaces/{space}/configmaps/{group}", owner["metadata"]["uid"])
             raise
+
+    def _make_all(self, replicas: Sequence[ReplicaSpec], group: str, owner: Json) -> None:
+        with ThreadPoolExecutor(min(_PARALLEL, len(replicas))) as pool:
+            builtins.list(pool.map(lambda spec: self._make(spec, group, owner), replicas))
 
     def _owner(self, space: str, group: str, spec: ReplicaSpec) -> Json:
         path = f"/api/v1/namespaces/{space}/configmaps"
