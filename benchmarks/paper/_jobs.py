@@ -3,7 +3,7 @@
 Source: `config_speed.txt` of github.com/pengyanghua/DL2, which the paper's first author published: samples a second of
 eight models with parameter servers, by numbers of servers and workers, synchronous, the batch of the job fixed. The
 paper's synchronous model was fitted to 23 to 34 of the measured sizes of each (non-negative least squares weighted by
-1/time; mean relative errors 2 to 12 %).
+1/time; mean relative errors 2 to 12 %, largest for ResNet-50 and one server, which was half as fast as that).
 
 Most of them are bound by the network: with the batch fixed, a second worker halves what each computes, but not what
 each sends. ResNeXt-110 is fastest with one worker and five servers (507 samples a second; 389 with five of each, 151
