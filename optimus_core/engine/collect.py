@@ -138,6 +138,8 @@ def _learn(ctx: Context, tx: Transaction, owner: JobRow, row: OutputRow, output:
     generation = tx.generation(owner.id, row.generation)
     if generation is None or generation.attempt != owner.attempt:
         return  # what an old attempt prints counts no more
+    if tx.is_succeeded(generation):
+        return  # nor what an old generation prints, as it may on a node that nobody reached
     spec = job_of(owner)
     reader = Reader(spec.metrics, steps_per_epoch(spec), ctx.settings.speed_window_seconds, row.reader)
     reading = reader.read(output.lines)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, exists, func, select, update
 from sqlalchemy.orm import Session, defer
 
 from optimus_core.store.tables import (
@@ -203,6 +203,11 @@ class Transaction:
     def generation(self, job_id: int, number: int) -> GenerationRow | None:
         """Return one generation, locked."""
         return self.session.get(GenerationRow, (job_id, number), with_for_update=True)
+
+    def is_succeeded(self, generation: GenerationRow) -> bool:
+        """Say whether a newer generation of the same job has begun to start."""
+        newer = (GenerationRow.job_id == generation.job_id, GenerationRow.number > generation.number)
+        return self.session.scalar(select(exists().where(*newer, GenerationRow.starting_at.is_not(None)))) or False
 
     def holding(self, cluster: str) -> list[tuple[JobRow, GenerationRow]]:
         """Return the generations of ``cluster`` that hold or were promised room: wanted or active ones."""

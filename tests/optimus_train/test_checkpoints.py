@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 
 import pytest
 
@@ -89,15 +90,109 @@ def test_the_highest_generation_counts_before_the_highest_step(generation):
 
 def test_a_checkpoint_of_the_same_or_a_later_generation_is_not_ours(generation):
     """Each replica of a generation gets the same answer, though its siblings may have trained already."""
-    generation(2)
-    save(30)
-    assert optimus_train.latest_checkpoint() is None
     generation(1)
     save(10)
+    generation(2)
+    save(30)
     generation(3)
     save(20)
     generation(2)
     assert optimus_train.checkpoint_step(optimus_train.latest_checkpoint()) == 10
+    generation(1)
+    assert optimus_train.latest_checkpoint() is None
+
+
+class LateSave:
+    """A checkpoint that is begun now and ends when the test says so."""
+
+    def __init__(self, step):
+        self._checkpoint = optimus_train.checkpoint(step)
+        self._folder = self._checkpoint.__enter__()
+        (self._folder / "model").write_text("late")
+
+    def end(self):
+        self._checkpoint.__exit__(None, None, None)
+
+
+def resumed_at():
+    latest = optimus_train.latest_checkpoint()
+    return None if latest is None else optimus_train.checkpoint_step(latest)
+
+
+@pytest.mark.parametrize("saved", [pytest.param(50, id="from a checkpoint"), pytest.param(None, id="from scratch")])
+def test_what_a_generation_saves_after_its_successor_began_never_counts(generation, tmp_path, saved):
+    generation(1)
+    if saved:
+        save(saved)
+    begun = LateSave(60)
+    generation(2)
+    assert resumed_at() == saved
+    generation(1)
+    with pytest.raises(optimus_train.ContractError, match="generation 1 of this job is over, since generation 2"):
+        begun.end()
+    with pytest.raises(optimus_train.ContractError, match=r"checkpoint\(70\): generation 1 of this job is over"):
+        save(70)
+    forced = tmp_path / "job" / "g000001" / "step-000000000080"  # it noticed nothing
+    forced.mkdir(parents=True)
+    (forced / "optimus.json").write_text('{"step": 80}')
+    for number in (2, 3, 4):  # the others of the same; two that follow, though none of them has saved
+        generation(number)
+        assert resumed_at() == saved
+    save(55)
+    generation(5)
+    assert resumed_at() == 55
+
+
+def test_what_was_gone_on_from_and_is_there_no_more_is_not_gone_on_from(generation, tmp_path):
+    generation(1)
+    save(50)
+    generation(2)
+    assert resumed_at() == 50
+    shutil.rmtree(tmp_path / "job" / "g000001" / "step-000000000050")
+    assert resumed_at() is None
+    generation(3)
+    assert resumed_at() is None
+
+
+def test_of_replicas_that_ask_at_once_all_get_the_answer_of_the_first(generation, tmp_path, monkeypatch):
+    generation(1)
+    save(40)
+    save(50)
+    generation(2)
+    real = checkpoints._newest_up_to
+
+    def slow(root, newest):
+        found = real(root, newest)
+        monkeypatch.setattr(checkpoints, "_newest_up_to", real)
+        assert resumed_at() == 50  # another is faster
+        return found.with_name("step-000000000040")
+
+    monkeypatch.setattr(checkpoints, "_newest_up_to", slow)
+    assert resumed_at() == 50
+    assert names(tmp_path / "job") == ["g000001", "resumed-g000002"]
+
+
+def test_only_who_saves_makes_the_folder_of_all(generation, monkeypatch, tmp_path):
+    generation(2)
+    monkeypatch.setenv("OPTIMUS_WORKERS", "2")
+    monkeypatch.setenv("OPTIMUS_RANK", "1")
+    assert optimus_train.latest_checkpoint() is None
+    assert not (tmp_path / "job").exists()
+    monkeypatch.setenv("OPTIMUS_RANK", "0")
+    assert optimus_train.latest_checkpoint() is None
+    assert names(tmp_path / "job") == ["resumed-g000002"]
+
+
+def test_a_place_that_cannot_be_written_is_read_all_the_same(generation, monkeypatch):
+    generation(1)
+    save(50)
+    generation(2)
+
+    def refuse(**_):
+        raise PermissionError
+
+    monkeypatch.setattr(checkpoints.tempfile, "mkdtemp", refuse)
+    assert resumed_at() == 50
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,8 @@ class Conflict(OptimusError):
     """The object exists already, or is another one than was meant."""
 
 
-class Gone(OptimusError):
-    """What was to be read on from is not kept any more."""
+class Gone(ClusterUnavailable):
+    """What was to be read on from is not kept any more; the same can be asked for from the start."""
 
 
 class Api:
@@ -143,7 +143,12 @@ class Api:
     def _json(
         self, method: str, path: str, query: Mapping[str, Any], body: Any = None, kind: str | None = None
     ) -> Json:
-        data = self._retried(lambda: self._call(method, path, query, body, kind))
+        try:
+            data = self._retried(lambda: self._call(method, path, query, body, kind))
+        except Conflict as error:
+            if method != "GET":
+                raise
+            raise ClusterUnavailable(str(error)) from error  # nothing can be in a reader's way: no word on the object
         try:
             found = json.loads(data)
         except ValueError as error:

@@ -223,13 +223,22 @@ class KubernetesCluster:
         try:
             return self._api.create(path, wanted)
         except Conflict:
-            found = self._api.get(f"{path}/{name}")
+            found = self._existing(wanted["kind"], f"{path}/{name}")
         kind, labels = wanted["kind"], found["metadata"].get("labels") or {}
         if any(labels.get(key) != wanted["metadata"]["labels"][key] for key in (JOB, *manifests.MANAGED)):
             raise NameTaken(f"{kind} {name} of cluster {self.name} exists and is not ours. Remove or rename it.")
         if found["metadata"].get("deletionTimestamp"):
-            raise ClusterUnavailable(f"{kind} {name} of cluster {self.name} is just being deleted")
+            raise self._just_gone(kind, name)
         return found
+
+    def _existing(self, kind: str, path: str) -> Json:
+        try:
+            return self._api.get(path)
+        except NotFound:
+            raise self._just_gone(kind, path.rpartition("/")[2]) from None
+
+    def _just_gone(self, kind: str, name: str) -> ClusterUnavailable:
+        return ClusterUnavailable(f"{kind} {name} of cluster {self.name} is just being deleted")
 
     def _make(self, spec: ReplicaSpec, group: str, owner: Json) -> None:
         """Make a pod that is not there.
@@ -245,7 +254,7 @@ class KubernetesCluster:
             except NotFound:
                 if isinstance(refusal, ClusterRefusesNow):
                     raise refusal from None
-                raise ClusterUnavailable(f"pod {spec.name} of cluster {self.name} is just being deleted") from None
+                raise self._just_gone("Pod", spec.name) from None
             labels = found["metadata"].get("labels") or {}
             if labels.get(JOB) != spec.job or labels.get(GENERATION) != str(spec.generation):
                 raise NameTaken(f"pod {spec.name} of cluster {self.name} exists and is not ours.") from None
