@@ -13,7 +13,17 @@ export type Generation = {
   wanted_at: string; running_at: string | null; gone_at: string | null;
 };
 export type Series = { name: string; seen: number; points: [number, number][] };
+export type Pair = [number, number];
+export type Row = (number | null)[];
+export type Charts = {
+  loss: string | null;
+  curve: { rows: Row[]; end: Row; never: boolean; threshold: number | null; criterion: string; prior_share: number } | null;
+  earlier: Pair[][];
+  speed: { servers: number[]; workers: number[]; rows: number[][]; guessed: boolean } | null;
+  predictions: Row[]; finish: Row | null; replica_hours: number;
+};
 export type Detail = {
+  charts: Charts;
   job: Job; editable: boolean; generations: Generation[]; series: Series[];
   estimate: { seconds_saved_by_one_worker?: number | null; seconds_saved_by_one_server?: number | null };
   events: { id: number; time: string; kind: string; text: string }[];

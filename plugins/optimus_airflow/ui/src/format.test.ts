@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { amount, duration, path, size } from "./format";
+import { amount, duration, inBox, path, size } from "./format";
 
 test.each([
   [null, "unknown"],
@@ -24,3 +24,6 @@ test("a curve fills its box, and a flat one divides by nothing", () => {
   expect(path([[1, 5]], 100, 50)).toBe("M0.0 50.0");
   expect(path([], 100, 50)).toBe("");
 });
+
+test("what lies outside the scale is cut at the edge of the box", () =>
+  expect(inBox([[0, 0], [10, 1]], 100, 50)([[5, -Infinity], [20, 9]])).toBe("M50.0 50.0L100.0 0.0"));

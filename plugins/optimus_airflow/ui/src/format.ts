@@ -17,14 +17,16 @@ export const size = (it: { servers: number; workers: number }): string =>
 
 export const moment = (iso: string): string => new Date(iso).toLocaleString();
 
-export const path = (points: [number, number][], width: number, height: number): string => {
-  if (points.length === 0) return "";
-  const xs = points.map(([x]) => x);
-  const ys = points.map(([, y]) => y);
+/** Returns what draws points as a path in a box that shows all of `scale`; what lies outside is cut at its edge. */
+export const inBox = (scale: [number, number][], width: number, height: number) => {
+  const xs = scale.map(([x]) => x);
+  const ys = scale.map(([, y]) => y);
   const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-  const across = right - left || 1;
-  const up = high - low || 1;
-  return points
-    .map(([x, y], i) => `${i ? "L" : "M"}${(((x - left) / across) * width).toFixed(1)} ${(height - ((y - low) / up) * height).toFixed(1)}`)
-    .join("");
+  const within = (share: number) => Math.min(1, Math.max(0, share));
+  return (points: [number, number][]): string =>
+    points
+      .map(([x, y], i) => `${i ? "L" : "M"}${(within((x - left) / (right - left || 1)) * width).toFixed(1)} ${(height - within((y - low) / (high - low || 1)) * height).toFixed(1)}`)
+      .join("");
 };
+
+export const path = (points: [number, number][], width: number, height: number): string => inBox(points, width, height)(points);

@@ -1,8 +1,9 @@
 // One job: its state in a sentence, its curve, sizes, speeds, history, and what may be done.
 import { useState } from "react";
 
-import { type Detail, type JobsPage, post, usePolled } from "./api";
+import { type Detail, type JobsPage, type Row, post, usePolled } from "./api";
 import { Badge, Box, Button, Code, Heading, HStack, Input, Text } from "./chakra";
+import { LossChart, PredictionChart, SpeedChart } from "./charts";
 import { duration, moment, size } from "./format";
 import { Curve, Note, Part, Rows, Shown } from "./parts";
 
@@ -46,12 +47,16 @@ const Actions = ({ detail, again }: { detail: Detail; again: () => void }) => {
 
 const gain = (seconds: number | null | undefined) => (seconds ? `${duration(seconds)} sooner` : "no gain known");
 
+const range = (finish: Row | null) =>
+  finish?.[1] != null && finish[2] != null && finish[1] < finish[2] ? ` Ends in ${duration(finish[1])} to ${duration(finish[2])} (80 %).` : "";
+
 export const JobView = ({ name }: { name: string }) => {
   const polled = usePolled<Detail>(`jobs/${encodeURIComponent(name)}`);
   return (
     <Shown of={polled}>
       {(detail) => {
-        const { job, estimate } = detail;
+        const { job, estimate, charts } = detail;
+        const loss = detail.series.find((s) => s.name === charts.loss);
         return (
           <Box>
             <Heading as="h1" size="lg">{job.title.slice(0, 200)} <Badge>{job.phase}</Badge></Heading>
@@ -61,12 +66,18 @@ export const JobView = ({ name }: { name: string }) => {
               attempt {job.attempt} · checkpoint at step {job.checkpoint_step ?? "none"}
             </Text>
             <Text>One more worker: {gain(estimate.seconds_saved_by_one_worker)}. One more server: {gain(estimate.seconds_saved_by_one_server)}.</Text>
+            <Text>Used so far: {charts.replica_hours.toFixed(2)} replica-hours.{range(charts.finish)}</Text>
             <Actions detail={detail} again={polled.again} />
+            <Part title="Loss and its prediction">
+              {loss && charts.curve ? <LossChart charts={charts} seen={loss} /> : <Text color="fg.muted">Too few losses were seen to fit a curve.</Text>}
+              <PredictionChart charts={charts} />
+            </Part>
             <Part title="Metrics">
               {detail.series.length === 0 && <Text color="fg.muted">The job has reported none yet.</Text>}
               {detail.series.map((s) => <Curve key={s.name} name={s.name} points={s.points} />)}
             </Part>
             <Part title="Speed by size">
+              <SpeedChart charts={charts} measured={detail.speeds} size={job} />
               <Rows head={["size", "steps per second", "samples"]} empty="No speed has been seen yet."
                 rows={detail.speeds.map((s) => [size(s), s.steps_per_second.toFixed(3), s.samples])} />
             </Part>
