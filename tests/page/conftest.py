@@ -63,7 +63,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, real_airflow: Any) -> Iter
         bearer = {"Authorization": f"Bearer {found.tokens['ursula']}"}
         found._client = httpx.Client(base_url=f"{found.url}/api/v2", headers=bearer, timeout=60)
         found.run_id = found.trigger("paged")
-        found.await_task("paged", found.run_id, "train", "deferred")
+        found.await_task("paged", found.run_id, "train", "deferred", seconds=300)
         yield found
     finally:
         found.stop()

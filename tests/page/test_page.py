@@ -52,6 +52,15 @@ def test_a_job_is_a_tab(airflow, look, place, theme, request):
     assert seen["serious"] == []
 
 
+def test_a_job_is_drawn_with_its_fit_its_speeds_and_its_cost(airflow, look):
+    seen = look(f"/dags/paged/runs/{airflow.run_id}/tasks/train/plugin/optimus-task", wait="80 % band", width=390)
+    for told in ("loss, fit (dashed)", "ends when the script does", "Workers 1 to 2 across", "replica-hours", "predict"):
+        assert told in seen["text"]
+    assert harmless(seen)
+    assert seen["serious"] == []
+    assert seen["wide"] <= 0
+
+
 def test_home_has_one_line(look):
     seen = look("/", wait="Optimus: 1 live jobs")
     assert seen["text"].count("\n") == 0
