@@ -114,7 +114,7 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.KEPT_AT_MAXIMUM: "Keeps[ its {size}]: this is its maximum",
     ReasonCode.NODE_NOT_READY: "Keeps[ its {size}] while[ node {node}|a node] is not ready",
     ReasonCode.WAITS_FOR_ROOM: "Waits for room[ for {size}][: needs {needed}][, free are {free}]"
-    "[; number {position} of {waiting} in the queue]",
+    "[; number {position} of {waiting} in the queue][; predicted to start in {start_seconds:time}]",
     ReasonCode.WAITS_FOR_ROOM_TO_BE_FREED: "Waits until room is freed[ on node {node}]"
     "[: needs {needed}][, free are {free}]",
     ReasonCode.CAN_NEVER_FIT: "Can never run here[: its minimum of {size}][ needs {needed}]"

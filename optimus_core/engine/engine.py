@@ -212,6 +212,11 @@ class Engine:
         self.round(row.cluster)
         return self.job_by_id(row.id)
 
+    def note_rebalance(self, user: str, run_id: str) -> None:
+        """Keep in the audit table that a person asked for a run of the rebalance DAG."""
+        with self.store.transaction() as tx:
+            tx.add(ActionRow(time=tx.now, user=user, action="rebalance", job_id=None, detail={"run_id": run_id}))
+
     def _find(self, tx: Transaction, name: str) -> JobRow:
         found = tx.find_jobs(name) if checks.passable(name) == name else []  # no store holds other texts
         if not found and name.isdecimal() and len(name) < 10:  # a longer number is no id of any job

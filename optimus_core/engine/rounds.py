@@ -20,6 +20,7 @@ from optimus_core.engine.context import Context
 from optimus_core.engine.snapshot import PLANNED, present_of, take
 from optimus_core.models import Estimate
 from optimus_core.scheduling.plan import plan
+from optimus_core.scheduling.starts import with_starts
 from optimus_core.scheduling.types import Decision, Plan, Size, Snapshot
 from optimus_core.store import GenerationRow, JobRow, RoundRow, Transaction
 from optimus_core.store.database import this_host
@@ -89,7 +90,7 @@ def _plan_once(ctx: Context, cluster: str, epoch: int, report: RoundReport) -> b
         revision = tx.cluster(cluster).revision
     attempts = _attempts(ctx, cluster)  # first: a later attempt than the snapshot's must not pass for the same
     snapshot = take(ctx, cluster)
-    decided = plan(snapshot)
+    decided = with_starts(snapshot, plan(snapshot))
     with ctx.store.transaction() as tx:
         if not tx.holds_lease(cluster, epoch):
             return False
@@ -228,4 +229,4 @@ def _want(
 def peek(ctx: Context, cluster: str) -> tuple[Snapshot, Plan]:
     """Return what a round would see and decide now; changes nothing but the stored estimates."""
     snapshot = take(ctx, cluster)
-    return snapshot, plan(snapshot)
+    return snapshot, with_starts(snapshot, plan(snapshot))

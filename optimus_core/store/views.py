@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Select, func, or_, select
 
-from optimus_core.store.tables import EventRow, GenerationRow, JobRow
-from optimus_core.store.transaction import Transaction
+from optimus_core.store.tables import ClusterRow, EventRow, GenerationRow, JobRow, RoundRow
+from optimus_core.store.transaction import LIVE, Transaction
 
+Plain = tuple[Any, ...]
+"""Some columns of a row, in the order that the query's docstring names."""
 _NOT_OVER = ("wanted", "starting", "running", "draining")
 _MOST_AT_ONCE = 5000
 """Values that one query is given; databases bound them."""
@@ -77,6 +80,66 @@ def present_generations(tx: Transaction, job_ids: Iterable[int]) -> dict[int, li
 
 
 def events_page(tx: Transaction, job_id: int, *, after: int, limit: int) -> list[EventRow]:
-    """Return at most ``limit`` rows of a job's history whose id lies above ``after``, oldest first."""
+    """Return at most ``limit`` rows of a job's history, oldest first.
+
+    With ``after`` 0 they are the newest that there are, otherwise the first whose id lies above it.
+    """
     query = select(EventRow).where(EventRow.job_id == job_id, EventRow.id > after)
-    return list(tx.session.scalars(query.order_by(EventRow.id).limit(limit)))
+    if after:
+        return list(tx.session.scalars(query.order_by(EventRow.id).limit(limit)))
+    return list(tx.session.scalars(query.order_by(EventRow.id.desc()).limit(limit)))[::-1]
+
+
+def jobs_since(tx: Transaction, dags: Collection[str], cluster: str, since: datetime, limit: int) -> list[Plain]:
+    """Return (id, name, title, state) of the newest jobs of a cluster that are live or ended after ``since``."""
+    columns: tuple[Any, ...] = (JobRow.id, JobRow.name, JobRow.title, JobRow.state)
+    query = _chosen(select(*columns), dags, Wanted(cluster=cluster))
+    query = query.where(or_(JobRow.state.in_(LIVE), JobRow.ended_at >= since))
+    return [tuple(row) for row in tx.session.execute(query.order_by(JobRow.id.desc()).limit(limit))]
+
+
+def generations_since(tx: Transaction, job_ids: Iterable[int], since: datetime, limit: int) -> list[GenerationRow]:
+    """Return the newest generations of several jobs that held room after ``since``, oldest first."""
+    query = select(GenerationRow).where(
+        GenerationRow.job_id.in_(tuple(job_ids)),
+        GenerationRow.starting_at.is_not(None),
+        or_(GenerationRow.gone_at.is_(None), GenerationRow.gone_at >= since),
+    )
+    return list(tx.session.scalars(query.order_by(GenerationRow.starting_at.desc()).limit(limit)))[::-1]
+
+
+def waiting_jobs(tx: Transaction, dags: Collection[str], cluster: str, limit: int) -> list[Plain]:
+    """Return (name, title, state, priority, queued_at, reason) of jobs that wait, in the order of their minimums."""
+    columns = (JobRow.name, JobRow.title, JobRow.state, JobRow.priority, JobRow.queued_at, JobRow.reason)
+    query = _chosen(select(*columns), dags, Wanted(cluster=cluster, states=("queued", "paused")))
+    order = (JobRow.state != "paused", JobRow.priority.desc(), JobRow.queued_at, JobRow.id)
+    return [tuple(row) for row in tx.session.execute(query.order_by(*order).limit(limit))]
+
+
+def rounds_page(tx: Transaction, cluster: str, limit: int) -> list[Plain]:
+    """Return (id, time, changes) of the newest rounds, newest first, without their plans, which are large."""
+    query = select(RoundRow.id, RoundRow.time, RoundRow.changes).where(RoundRow.cluster == cluster)
+    return [tuple(row) for row in tx.session.execute(query.order_by(RoundRow.id.desc()).limit(limit))]
+
+
+def titles_of(tx: Transaction, dags: Collection[str], names: Iterable[str]) -> dict[str, str]:
+    """Return name -> title of those of ``names`` that belong to ``dags``."""
+    query = select(JobRow.name, JobRow.title).where(JobRow.dag_id.in_(dags), JobRow.name.in_(tuple(names)))
+    return {name: title for name, title in tx.session.execute(query)}
+
+
+def states_of(tx: Transaction, dags: Collection[str]) -> dict[str, int]:
+    """Return how many live jobs of ``dags`` are in each state."""
+    query = select(JobRow.state, func.count(JobRow.id)).where(JobRow.dag_id.in_(dags), JobRow.state.in_(LIVE))
+    return {state: count for state, count in tx.session.execute(query.group_by(JobRow.state))}
+
+
+def with_deadline(tx: Transaction, dags: Collection[str], limit: int) -> list[JobRow]:
+    """Return live jobs of ``dags`` that have a deadline, the earliest first."""
+    query = _chosen(select(JobRow), dags, Wanted(states=LIVE)).where(JobRow.deadline.is_not(None))
+    return list(tx.session.scalars(query.order_by(JobRow.deadline).limit(limit)))
+
+
+def cluster_names(tx: Transaction) -> list[str]:
+    """Return the names of all clusters that were ever used."""
+    return list(tx.session.scalars(select(ClusterRow.name).order_by(ClusterRow.name)))

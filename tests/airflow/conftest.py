@@ -133,8 +133,7 @@ def submit_task(engine: Any) -> Any:
             name="digits",
             command=[sys.executable, "-c", "import time; time.sleep(60)"],
             strategy=AllReduce(),
-            workers=Replicas(cpu="1", memory="64Mi", min=1, max=3),
-            **more,
+            **{"workers": Replicas(cpu="1", memory="64Mi", min=1, max=3), **more},
         )
         submission = engine.submit(asked, Identity.of_task("default", dag_id, "run1", task_id, -1))
         return engine.job_by_id(submission.job_id)

@@ -51,6 +51,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, real_airflow: Any) -> Iter
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "vera:viewer,ursula:admin",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",  # a server that shares its cores with a browser is slow
         },
     )
     shutil.copy(HERE / "dags.py", found.dags / "page.py")

@@ -1,5 +1,6 @@
-"""A DAG whose job's texts try to be markup."""
+"""A DAG whose job's texts try to be markup, and one whose job never has room beside it."""
 
+import os
 import sys
 
 from airflow.sdk import DAG
@@ -19,5 +20,14 @@ with DAG("paged", schedule=None):
         command=[sys.executable, "-c", SCRIPT],
         strategy=AllReduce(),
         workers=Replicas(cpu="100m", memory="64Mi", min=1, max=2),
+        grace_seconds=2,
+    )
+
+with DAG("crowded", schedule=None):
+    OptimusTrainingOperator(
+        task_id="train",
+        command=[sys.executable, "-c", SCRIPT],
+        strategy=AllReduce(),
+        workers=Replicas(cpu=str(os.cpu_count()), memory="64Mi"),
         grace_seconds=2,
     )

@@ -1,5 +1,5 @@
 // Opens one address of Airflow as a user and prints what a person would meet there, as one JSON object.
-// Usage: node look.mjs '{"url": ..., "token": ..., "theme": "light"|"dark", "width": 1280, "shot": path?, "wait": text?}'
+// Usage: node look.mjs '{"url": ..., "token": ..., "theme": "light"|"dark", "width": 1280, "shot": path?, "wait": text?, "steps": [["select", label, option], ...]?}'
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 
@@ -30,12 +30,21 @@ try {
   await page.waitForSelector("#optimus", { timeout: 60_000 });
   if (asked.wait) await page.getByText(asked.wait).first().waitFor({ timeout: 60_000 });
   for (const name of asked.click ?? []) await page.locator("#optimus").getByRole("button", { name, exact: true }).first().click();
+  for (const [what, name, value] of asked.steps ?? []) {
+    const field = page.locator("#optimus").getByLabel(name ?? "", { exact: true }).first();
+    if (what === "select") await field.selectOption({ label: value });
+    else if (what === "fill") await field.fill(value);
+    else if (what === "click") await page.locator("#optimus").getByRole("button", { name, exact: true }).first().click();
+    else if (what === "offline") await page.route("**/optimus/api/**", (route) => route.abort());
+    else throw new Error(`no such step: ${what}`);
+  }
   if (asked.after) await page.locator("#optimus").getByText(asked.after).first().waitFor({ timeout: 60_000 });
   await page.evaluate(axe);
   const found = await page.evaluate(() => globalThis.axe.run("#optimus"));
   if (asked.shot) await page.screenshot({ path: asked.shot });
   console.log(JSON.stringify({
     text: await page.locator("#optimus").innerText(),
+    address: page.url(),
     theme: await page.evaluate(() => document.documentElement.className),
     wide: await page.evaluate(() => document.querySelector("#optimus").scrollWidth - document.querySelector("#optimus").clientWidth),
     serious: found.violations

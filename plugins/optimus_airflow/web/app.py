@@ -1,26 +1,42 @@
 """The API behind the page. Each route asks Airflow for the user and for his right to the DAG; only scripts are open."""
 
 import hashlib
+import pathlib
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError
 
-from optimus_airflow.web import page
+from optimus_airflow.rebalance import DAG_ID
+from optimus_airflow.web import beat, page
 from optimus_airflow.web.access import editable_job, may, opened, readable_dags, readable_job
 from optimus_airflow.web.discreet import discreet
-from optimus_airflow.web.schemas import ClusterView, Comparison, Job, JobDetail, JobsPage, Pin, Problem, WhatIf
+from optimus_airflow.web.schemas import (
+    ClusterView,
+    Comparison,
+    Counts,
+    Job,
+    JobDetail,
+    JobsPage,
+    Pin,
+    Problem,
+    RoundView,
+    Started,
+    WhatIf,
+)
 from optimus_core.engine import views
+from optimus_core.engine.cluster_view import cluster_view, round_view, summary
+from optimus_core.engine.what_if import Change
+from optimus_core.engine.what_if import what_if as compare
 from optimus_core.errors import OptimusError, StoreError
 from optimus_core.store import LIVE, is_unreachable
 from optimus_core.store.views import Wanted
 
-BUNDLE = Path(__file__).parents[1] / "ui" / "bundle" / "optimus.js"
+BUNDLE = pathlib.Path(__file__).parents[1] / "ui" / "bundle" / "optimus.js"
 _Text = Annotated[str | None, Query(max_length=600)]
 _Id = Annotated[int | None, Query(ge=0, lt=2**31)]
 _REFUSALS = {
@@ -40,7 +56,12 @@ def make_app() -> FastAPI:
     app.get("/jobs/{name}", response_class=HTMLResponse, include_in_schema=False)(job_page)
     app.get("/api/jobs", response_model=JobsPage, responses=_refusals())(list_jobs)
     app.get("/api/jobs/{name}", response_model=JobDetail, responses=_refusals(404))(job_detail)
-    app.get("/api/clusters/{cluster}", response_model=ClusterView, responses=_refusals(404, 409))(cluster_view)
+    app.get("/api/summary", response_model=Counts, responses=_refusals())(counts)
+    app.get("/api/clusters/{cluster}", response_model=ClusterView, responses=_refusals(404, 409))(cluster_detail)
+    app.get("/api/clusters/{cluster}/rounds/{round_id}", response_model=RoundView, responses=_refusals(404, 409))(
+        round_detail
+    )
+    app.post("/api/rebalance", responses=_refusals(403, 409))(rebalance)
     app.post("/api/clusters/{cluster}/what-if", responses=_refusals(400, 404, 409))(what_if)
     for act in (stop, pin, unpin):
         app.post(f"/api/jobs/{{name}}/{act.__name__}", responses=_refusals(400, 403, 404, 409))(act)
@@ -97,15 +118,35 @@ def job_detail(
     return _answer(request, user, JobDetail(**found, editable=may(user, "PUT", report.dag_id)))
 
 
-def cluster_view(cluster: str, request: Request, user: GetUserDep) -> Response:
-    """A cluster's nodes, and the sizes over time of the jobs that the user may read."""
-    return _answer(request, user, ClusterView(**views.cluster_view(opened().ctx, cluster, readable_dags(user))))
+def counts(request: Request, user: GetUserDep) -> Response:
+    """How many live jobs there are, in one line."""
+    return _answer(request, user, Counts(**summary(opened().ctx, readable_dags(user))))
+
+
+def cluster_detail(
+    cluster: str, request: Request, user: GetUserDep, hours: Annotated[int, Query(ge=1, le=168)] = 6
+) -> Response:
+    """A cluster's nodes and queue, and the sizes over the last hours of the jobs that the user may read."""
+    found = cluster_view(opened().ctx, cluster, readable_dags(user), hours=hours)
+    return _answer(request, user, ClusterView(**found, may_rebalance=beat.may_start(user)))
+
+
+def round_detail(
+    cluster: str, round_id: Annotated[int, Path(ge=0, lt=2**31)], request: Request, user: GetUserDep
+) -> Response:
+    """What a round changed, and what it would have changed but for the cost."""
+    return _answer(request, user, RoundView(**round_view(opened().ctx, cluster, round_id, readable_dags(user))))
 
 
 def what_if(cluster: str, change: WhatIf, user: GetUserDep) -> list[Comparison]:
     """The plan that would result beside the present one; changes nothing."""
-    found = views.what_if(opened().ctx, cluster, readable_dags(user), change.model_dump())
+    found = compare(opened().ctx, cluster, readable_dags(user), Change(**change.model_dump()))
     return _told_to(user, [Comparison(**each) for each in found])
+
+
+def rebalance(user: GetUserDep) -> Started:
+    """Start the rebalance DAG, or name its run that is under way."""
+    return Started(dag_id=DAG_ID, run_id=beat.start(user))
 
 
 def stop(name: str, user: GetUserDep) -> Job:

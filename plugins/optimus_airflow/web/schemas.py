@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from optimus_core import checks
 
@@ -129,14 +129,98 @@ class Node(BaseModel):
     jobs: dict[str, dict[str, int]]
 
 
+class Waiting(BaseModel):
+    """A job that waits: its place in the queue, and when it is predicted to start; null where that is not known."""
+
+    name: str
+    title: str
+    state: str
+    priority: int
+    position: int | None
+    since: str
+    starts_at: str | None
+    why: str
+
+
+class HeldSize(BaseModel):
+    """A size that a job held: one generation."""
+
+    job: str
+    name: str
+    job_state: str
+    number: int
+    state: str
+    servers: int
+    workers: int
+    starting_at: str
+    gone_at: str | None
+    why: str
+    ended_by: str
+
+
+class RoundLine(BaseModel):
+    """A round that changed something."""
+
+    id: int
+    time: str
+    changes: int
+
+
 class ClusterView(BaseModel):
     """A cluster; ``error`` says why its nodes are not known."""
 
     cluster: str
     error: str | None
+    planned_at: str | None
     nodes: list[Node]
-    sizes: list[dict[str, Any]]
-    rounds: list[dict[str, Any]]
+    queue: list[Waiting]
+    sizes: list[HeldSize]
+    rounds: list[RoundLine]
+    may_rebalance: bool
+
+
+class Counts(BaseModel):
+    """How many live jobs there are of the DAGs that the user may read, and which clusters; ``cluster`` is the usual."""
+
+    live: int
+    running: int
+    waiting: int
+    late: int
+    cluster: str
+    clusters: list[str]
+
+
+class Replicas(BaseModel):
+    """Numbers of parameter servers and workers."""
+
+    servers: int
+    workers: int
+
+
+class RoundDecision(BaseModel):
+    """What a round decided about a job; ``changed`` is false if the change would not have been worth its cost."""
+
+    name: str
+    title: str
+    before: Replicas
+    after: Replicas
+    changed: bool
+    why: str
+
+
+class RoundView(BaseModel):
+    """What a round changed, and what it would have changed but for the cost."""
+
+    id: int
+    time: str
+    decisions: list[RoundDecision]
+
+
+class Started(BaseModel):
+    """A run of the rebalance DAG."""
+
+    dag_id: str
+    run_id: str
 
 
 _Whole = BeforeValidator(lambda given: int(given) if isinstance(given, float) and given.is_integer() else given)
@@ -155,12 +239,13 @@ _Priority = Annotated[int, Field(strict=True, ge=-checks.MOST, le=checks.MOST), 
 
 
 class WhatIf(_Strict):
-    """What would be different: names of nodes and jobs, and priorities by the job's name."""
+    """What would be different: names of nodes and jobs; priorities and deadlines (with zone) by the job's name."""
 
     without_node: _Name | None = None
     add_like_node: _Name | None = None
     without_job: _Name | None = None
     priority: Annotated[dict[_Name, _Priority], Field(max_length=100)] = {}
+    deadline: Annotated[dict[_Name, AwareDatetime], Field(max_length=100)] = {}
 
 
 class Decision(BaseModel):
@@ -169,6 +254,7 @@ class Decision(BaseModel):
     servers: int
     workers: int
     predicted_seconds: float | None
+    late_seconds: float | None
     why: str
 
 

@@ -5,13 +5,17 @@ export type Job = {
   name: string; title: string; cluster: string; dag_id: string | null; run_id: string | null; task_id: string | null;
   state: string; phase: string; servers: number; workers: number; step: number | null; loss: number | null;
   remaining_steps: number | null; predicted_seconds: number | null; reason: string; pinned: Record<string, number> | null;
-  attempt: number; checkpoint_step: number | null; created_at: string;
+  attempt: number; checkpoint_step: number | null; created_at: string; stepped_at: string | null;
+  deadline: string | null; late_seconds: number | null;
 };
 export type JobsPage = { jobs: Job[]; total: number; next: number | null };
-export type Generation = {
-  job?: string; number: number; state: string; servers: number; workers: number; why: string;
-  wanted_at: string; running_at: string | null; gone_at: string | null;
+export type Held = {
+  number: number; state: string; servers: number; workers: number; why: string; ended_by: string;
+  starting_at: string | null; gone_at: string | null;
 };
+export type Generation = Held & { attempt: number; wanted_at: string };
+export type JobSize = Held & { job: string; name: string; job_state: string };
+export type Happening = { id: number; time: string; kind: string; text: string };
 export type Series = { name: string; seen: number; points: [number, number][] };
 export type Pair = [number, number];
 export type Row = (number | null)[];
@@ -26,14 +30,21 @@ export type Detail = {
   charts: Charts;
   job: Job; editable: boolean; generations: Generation[]; series: Series[];
   estimate: { seconds_saved_by_one_worker?: number | null; seconds_saved_by_one_server?: number | null };
-  events: { id: number; time: string; kind: string; text: string }[];
+  events: Happening[];
   speeds: { servers: number; workers: number; steps_per_second: number; samples: number }[];
   replicas: { replica: string; generation: number; tail: string }[];
 };
 export type Amounts = Record<string, number>;
 export type Node = { name: string; ready: boolean; allocatable: Amounts; others: Amounts; jobs: Record<string, Amounts> };
-export type ClusterView = { cluster: string; error: string | null; nodes: Node[]; sizes: Generation[]; rounds: { time: string; changes: number }[] };
-type Decision = { servers: number; workers: number; predicted_seconds: number | null; why: string };
+export type Waiting = { name: string; title: string; state: string; priority: number; position: number | null; since: string; starts_at: string | null; why: string };
+export type ClusterView = {
+  cluster: string; error: string | null; planned_at: string | null; may_rebalance: boolean; nodes: Node[]; queue: Waiting[];
+  sizes: JobSize[]; rounds: { id: number; time: string; changes: number }[];
+};
+type Size = { servers: number; workers: number };
+export type RoundView = { time: string; decisions: { title: string; before: Size; after: Size; changed: boolean; why: string }[] };
+export type Counts = { live: number; running: number; waiting: number; late: number; cluster: string; clusters: string[] };
+type Decision = Size & { predicted_seconds: number | null; late_seconds: number | null; why: string };
 export type Comparison = { name: string; title: string; now: Decision; then: Decision | null };
 
 const address = (path: string) => new URL(`optimus/api/${path}`, document.baseURI).toString();

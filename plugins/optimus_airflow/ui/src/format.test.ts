@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { amount, duration, inBox, path, size } from "./format";
+import { amount, duration, inBox, late, path, size } from "./format";
 
 test.each([
   [null, "unknown"],
@@ -17,7 +17,12 @@ test("amounts have units", () => {
   expect(amount("nvidia.com/gpu", 2)).toBe("2 nvidia.com/gpu");
 });
 
-test("a job without servers has none to show", () => expect(size({ servers: 0, workers: 3 })).toBe("3 workers"));
+test.each([
+  [{ servers: 0, workers: 3 }, "3 workers"],
+  [{ servers: 1, workers: 1 }, "1 server, 1 worker"],
+])("the size %o reads as %s", (it, text) => expect(size(it)).toBe(text));
+
+test("who is in time is not said to be late", () => expect([late(null), late(600)]).toEqual(["", ", 10 min late"]));
 
 test("a curve fills its box, and a flat one divides by nothing", () => {
   expect(path([[0, 2], [10, 1]], 100, 50)).toBe("M0.0 0.0L100.0 50.0");

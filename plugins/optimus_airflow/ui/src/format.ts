@@ -12,8 +12,12 @@ export const amount = (resource: string, value: number): string => {
   return `${value} ${resource}`;
 };
 
+export const count = (number: number, what: string): string => `${number} ${what}${number === 1 ? "" : "s"}`;
+
+export const late = (seconds: number | null | undefined): string => (seconds ? `, ${duration(seconds)} late` : "");
+
 export const size = (it: { servers: number; workers: number }): string =>
-  it.servers ? `${it.servers} servers, ${it.workers} workers` : `${it.workers} workers`;
+  [...(it.servers ? [count(it.servers, "server")] : []), count(it.workers, "worker")].join(", ");
 
 export const moment = (iso: string): string => new Date(iso).toLocaleString();
 

@@ -1,48 +1,22 @@
 // One job: its state in a sentence, its curve, sizes, speeds, history, and what may be done.
-import { useState } from "react";
+import { useSearchParams } from "react-router-dom";
 
-import { type Detail, type JobsPage, type Row, post, usePolled } from "./api";
-import { Badge, Box, Button, Code, Heading, HStack, Input, Text } from "./chakra";
+import { Actions } from "./actions";
+import { type Detail, type Job, type JobsPage, type Row, usePolled } from "./api";
+import { Badge, Box, Button, Code, Heading, HStack, Text } from "./chakra";
 import { LossChart, PredictionChart, SpeedChart } from "./charts";
-import { duration, moment, size } from "./format";
+import { duration, late, moment, size } from "./format";
 import { Curve, Note, Part, Rows, Shown } from "./parts";
+import { JobTimeline } from "./timeline";
 
 const FINAL = ["succeeded", "failed", "stopped"];
+const FORSAKEN_SECONDS = 180;
 
-const Actions = ({ detail, again }: { detail: Detail; again: () => void }) => {
-  const { job } = detail;
-  const [workers, setWorkers] = useState(String(job.workers || 1));
-  const [asked, setAsked] = useState<string | null>(null);
-  const [problem, setProblem] = useState<string | null>(null);
-  if (!detail.editable || FINAL.includes(job.state)) return null;
-  const act = (action: string) => {
-    setAsked(null);
-    const body = action === "pin" ? { workers: Number(workers), servers: job.servers || null } : {};
-    post(`jobs/${encodeURIComponent(job.name)}/${action}`, body).then(
-      () => { setProblem(null); again(); },
-      (error: Error) => setProblem(error.message),
-    );
-  };
-  return (
-    <Part title="Actions">
-      {asked === null ? (
-        <HStack wrap="wrap">
-          <Button size="sm" colorPalette="red" variant="outline" onClick={() => setAsked("stop")}>Stop</Button>
-          <Input size="sm" width="5rem" type="number" min={1} value={workers} aria-label="Workers to pin"
-            onChange={(e: { target: { value: string } }) => setWorkers(e.target.value)} />
-          <Button size="sm" variant="outline" onClick={() => setAsked("pin")}>Pin workers</Button>
-          {job.pinned && <Button size="sm" variant="outline" onClick={() => setAsked("unpin")}>Resume automatic</Button>}
-        </HStack>
-      ) : (
-        <HStack role="alertdialog" aria-label="Confirm">
-          <Text>Really {asked} this job?</Text>
-          <Button size="sm" autoFocus colorPalette="red" onClick={() => act(asked)}>Yes, {asked}</Button>
-          <Button size="sm" variant="outline" onClick={() => setAsked(null)}>No</Button>
-        </HStack>
-      )}
-      {problem && <Note status="error">{problem}</Note>}
-    </Part>
-  );
+/** Says that nobody has looked after a live job for minutes: what is shown of it is old then. */
+const Stale = ({ job }: { job: Job }) => {
+  const age = job.stepped_at === null ? 0 : (Date.now() - new Date(job.stepped_at).getTime()) / 1000;
+  if (FINAL.includes(job.state) || age < FORSAKEN_SECONDS) return null;
+  return <Note status="warning">Nobody has looked after this job for {duration(age)}. The rebalance DAG takes over such jobs; does Airflow's triggerer run?</Note>;
 };
 
 const gain = (seconds: number | null | undefined) => (seconds ? `${duration(seconds)} sooner` : "no gain known");
@@ -61,8 +35,9 @@ export const JobView = ({ name }: { name: string }) => {
           <Box>
             <Heading as="h1" size="lg">{job.title.slice(0, 200)} <Badge>{job.phase}</Badge></Heading>
             <Text my={2}>{job.reason}</Text>
+            <Stale job={job} />
             <Text>
-              {size(job)}{job.pinned && " (pinned)"} · step {job.step ?? "unknown"} · ends in {duration(job.predicted_seconds)} ·
+              {size(job)}{job.pinned && " (pinned)"} · step {job.step ?? "unknown"} · ends in {duration(job.predicted_seconds)}{late(job.late_seconds)} ·
               attempt {job.attempt} · checkpoint at step {job.checkpoint_step ?? "none"}
             </Text>
             <Text>One more worker: {gain(estimate.seconds_saved_by_one_worker)}. One more server: {gain(estimate.seconds_saved_by_one_server)}.</Text>
@@ -82,6 +57,7 @@ export const JobView = ({ name }: { name: string }) => {
                 rows={detail.speeds.map((s) => [size(s), s.steps_per_second.toFixed(3), s.samples])} />
             </Part>
             <Part title="Sizes over time">
+              <JobTimeline generations={detail.generations} events={detail.events} />
               <Rows head={["wanted at", "size", "state", "why"]} empty="No size has been given yet."
                 rows={[...detail.generations].reverse().map((g) => [moment(g.wanted_at), size(g), g.state, g.why])} />
             </Part>
@@ -110,19 +86,20 @@ export const JobTab = (props: { dagId?: string; runId?: string; taskId?: string;
   const given = { dag_id: props.dagId, run_id: props.runId, task_id: props.taskId, map_index: props.mapIndex };
   const query = new URLSearchParams(Object.entries(given).filter((each): each is [string, string] => !!each[1]));
   const jobs = usePolled<JobsPage>(`jobs?${query.toString()}`);
-  const [chosen, setChosen] = useState<string | null>(null);
+  const [address, setAddress] = useSearchParams();
   return (
     <Box p={4} id="optimus">
       <Shown of={jobs}>
         {(page) => {
-          const name = chosen ?? page.jobs[0]?.name;
+          const chosen = page.jobs.find((each) => each.name === address.get("job"));
+          const name = (chosen ?? page.jobs[0])?.name;
           if (name === undefined) return <Text color="fg.muted">No training job of Optimus here yet.</Text>;
           return (
             <>
               {page.jobs.length > 1 && (
                 <HStack wrap="wrap" mb={3}>
                   {page.jobs.slice(0, 20).map((j) => (
-                    <Button key={j.name} size="xs" variant="outline" aria-pressed={j.name === name} onClick={() => setChosen(j.name)}>
+                    <Button key={j.name} size="xs" variant="outline" aria-pressed={j.name === name} onClick={() => setAddress({ job: j.name })}>
                       {j.title.slice(0, 60)}: {j.phase}
                     </Button>
                   ))}

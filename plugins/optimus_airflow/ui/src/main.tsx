@@ -1,16 +1,22 @@
 // One bundle for all places. Airflow takes the component by the app's name, since a second app of the same address is not run anew.
-import { type JobsPage, usePolled } from "./api";
+import { Link } from "react-router-dom";
+
+import { type Counts, usePolled } from "./api";
 import { Text } from "./chakra";
 import { ClusterPage } from "./cluster";
+import { count } from "./format";
 import { JobTab } from "./job";
 
 declare const __SOURCES__: string;
 
 const DashboardLine = () => {
-  const { data } = usePolled<JobsPage>("jobs?live=true&limit=200", 15);
-  if (data === null || data.total === 0) return null;
-  const running = data.jobs.filter((job) => job.state === "running").length;
-  return <Text id="optimus">Optimus: {data.total} live jobs, {running} of the newest {data.jobs.length} running</Text>;
+  const { data } = usePolled<Counts>("summary", 15);
+  if (data === null || data.live === 0) return null;
+  return (
+    <Text id="optimus">
+      <Link to="/plugin/optimus" style={{ textDecoration: "underline" }}>Optimus</Link>: {count(data.live, "live job")}: {data.running} running, {data.waiting} waiting, {data.late} late
+    </Text>
+  );
 };
 
 Object.assign(globalThis, {
