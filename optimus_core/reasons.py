@@ -38,6 +38,7 @@ class ReasonCode(StrEnum):
     WAITS_FOR_NAMESAKE = "waits_for_namesake"
     CLUSTER_UNAVAILABLE = "cluster_unavailable"
     CAN_NOT_BE_PLANNED = "can_not_be_planned"
+    NODE_TAKEN = "node_taken"
     REFUSED_FOR_NOW = "refused_for_now"
     CAN_NEVER_FIT = "can_never_fit"
     PINNED = "pinned"
@@ -144,11 +145,13 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     "deleted it, each node sees another volume: use a claim that is ReadWriteMany, or keep the job on one node with "
     f"colocate=True and a node_selector{_COUNTED}",
     ReasonCode.RETRIED: "Retried[ after {failure}][ (retry {retry})][ in {seconds:time}]",
-    ReasonCode.WAITS_FOR_GATE: "Waits to be let in[: {gate}]",
+    ReasonCode.WAITS_FOR_GATE: "Waits[ for {by}|to be let in][: {gate}]",
     ReasonCode.WAITS_FOR_NAMESAKE: "Waits until what is left of an earlier job of its name has ended"
     "[: replica {replica}][: {message}]",
     ReasonCode.CLUSTER_UNAVAILABLE: "Nothing can be done for it now, since the cluster can't be used[: {message}]",
     ReasonCode.CAN_NOT_BE_PLANNED: "Left out of the plan, since what is stored of it can't be understood[: {error}]",
+    ReasonCode.NODE_TAKEN: "Others took its place[ on node {node}] before it could start[: needs {needed}]"
+    "[, free are {free}][ ({message})]",
     ReasonCode.REFUSED_FOR_NOW: "Waits, since the cluster has no place for it now[: {message}]",
     ReasonCode.REFUSED: "Refused by the cluster[: {message}]",
     ReasonCode.LOST: f"Lost{_REPLICA}[ on node {{node}}][: {{message}}]{_COUNTED}",

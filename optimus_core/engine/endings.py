@@ -21,6 +21,8 @@ from optimus_core.workload import remember
 Numbers = dict[str, Any]
 UNAVAILABLE = ReasonCode.CLUSTER_UNAVAILABLE.value
 """Reason of a job for which nothing can be done, since the cluster can't be asked or used now."""
+_KUEUE = "kueue.x-k8s.io"
+"""Domain of Kueue's names."""
 _UNRETRIED = ("refused", MISSING)
 """Failures that the next try can't mend: somebody has to change something."""
 
@@ -83,8 +85,9 @@ def note_held(ctx: Context, job: JobRow, generation: GenerationRow, gate: str) -
     with ctx.store.transaction() as tx:
         row, owner = tx.generation(job.id, generation.number), tx.job(job.id)
         if row is not None and owner is not None and row.state == "starting":
-            row.cause = {"code": "waits_for_gate", "numbers": {"gate": gate, "until": tx.now.isoformat()}}
-            owner.reason = {"code": "waits_for_gate", "numbers": {"gate": gate}}
+            numbers = {"gate": gate} | ({"by": "Kueue"} if _KUEUE in gate else {})
+            row.cause = {"code": "waits_for_gate", "numbers": numbers | {"until": tx.now.isoformat()}}
+            owner.reason = {"code": "waits_for_gate", "numbers": numbers}
 
 
 def held_until(generation: GenerationRow) -> datetime | None:

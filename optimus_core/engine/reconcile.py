@@ -15,7 +15,7 @@ from datetime import timedelta
 from optimus_core.at_once import at_once
 from optimus_core.checks import passable
 from optimus_core.cluster.base import HELD, Cluster, Phase, Replica
-from optimus_core.engine import collect, endings, pausing, stragglers
+from optimus_core.engine import collect, endings, pausing, places, stragglers
 from optimus_core.engine.context import Context
 from optimus_core.engine.launch import demand_by_node, is_stranger, job_of, replica_specs
 from optimus_core.engine.ledger import granted, missing, observed, room_for
@@ -234,6 +234,9 @@ def _await_start(view: View, generation: GenerationRow, present: Sequence[Replic
     if waiting is not None and waiting.reason == HELD:
         endings.note_held(view.ctx, view.job, generation, waiting.message or "")
         return Step("held", view.ctx.settings.poll_seconds)
+    homeless = next((r for r in present if r.reason == places.UNSCHEDULABLE), None)
+    if homeless is not None and _is_place_taken(view, generation, homeless):
+        return Step("place taken", 0.0)
     if _is_late(view, generation):
         running = sum(r.phase is Phase.RUNNING for r in present)
         numbers: dict[str, str | int] = {"running": running, "expected": len(present)}
@@ -242,6 +245,18 @@ def _await_start(view: View, generation: GenerationRow, present: Sequence[Replic
         endings.fail_as(view.ctx, view.job, generation, "start_timeout", numbers)
         return Step("start timeout", 0.0)
     return Step("starting", min(view.ctx.settings.poll_seconds, 1.0))
+
+
+def _is_place_taken(view: View, generation: GenerationRow, replica: Replica) -> bool:
+    """Roll a generation back that can't start, since others have filled its place; no retry is used up."""
+    if not places.is_settled(view.ctx, endings.held_until(generation) or generation.starting_at):
+        return False
+    lacking = places.taken(view.cluster, view.job, generation)
+    if lacking is None:
+        return False
+    told = {"replica": replica.name, "message": replica.message or ""}
+    endings.roll_back(view.ctx, view.job, generation, places.TAKEN, lacking | told)
+    return True
 
 
 def _is_late(view: View, generation: GenerationRow) -> bool:
@@ -326,6 +341,10 @@ def _without_room(view: View, generation: GenerationRow) -> Step | None:
     lacking = missing(need, room_for(view.job.name, nodes, seen, given))
     if lacking is None:
         return None
+    lost = places.taken(view.cluster, view.job, generation)
+    if lost is not None and places.is_settled(view.ctx, generation.wanted_at):
+        places.give_up(view.ctx, view.job, generation, lost)
+        return Step("place taken", 0.0)
     endings.note_waiting(view.ctx, view.job, {"code": "waits_for_room_to_be_freed", "numbers": lacking})
     return Step("waiting for room", min(view.ctx.settings.poll_seconds, 1.0))
 

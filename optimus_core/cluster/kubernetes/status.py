@@ -195,7 +195,9 @@ def waiting_for(pod: Pod) -> tuple[str | None, str | None]:
             return waiting["reason"], waiting.get("message")
     for condition in status.get("conditions") or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return condition.get("reason"), _gates(pod) or condition.get("message")
+            making_room = condition.get("reason") == "Unschedulable" and status.get("nominatedNodeName")
+            reason = "Preempting" if making_room else condition.get("reason")
+            return reason, _gates(pod) or condition.get("message")
     return ("Starting", None) if (pod.get("spec") or {}).get("nodeName") else (None, None)
 
 

@@ -238,6 +238,13 @@ def test_a_pod_without_a_node_is_not_away():
     assert seen(pod("unschedulable"), {""}).phase is Phase.PENDING
 
 
+def test_a_pod_for_which_others_are_stopped_is_not_without_a_place():
+    made = pod("unschedulable")
+    assert seen(made).reason == "Unschedulable"
+    made["status"]["nominatedNodeName"] = "node-a"
+    assert (seen(made).phase, seen(made).reason) == (Phase.PENDING, "Preempting")
+
+
 # What else is told
 
 

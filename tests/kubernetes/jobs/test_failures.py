@@ -119,7 +119,7 @@ def test_a_pod_that_is_held_by_a_gate_is_waited_for_and_not_called_stuck(driver,
     report = driver.drive(
         made.job_id, to=lambda: (found := driver.report(made.job_id)).reason_code == "waits_for_gate" and found
     )
-    assert "kueue.x-k8s.io/admission" in report.reason
+    assert report.reason == "Waits for Kueue: held by kueue.x-k8s.io/admission."
     (pod,) = pods()
     core.patch_namespaced_pod(pod.metadata.name, namespace, [{"op": "remove", "path": "/spec/schedulingGates"}])
     assert driver.to_end(made.job_id).state == "succeeded"
