@@ -17,6 +17,8 @@ from optimus_core.errors import OptimusError
 from optimus_core.store import CONFLICTS, FINAL, LIVE, JobRow, Transaction
 
 _log = logging.getLogger(__name__)
+_KEEPING = ("keep_pod", "delete_succeeded_pod")
+"""What a job says that keeps its ended replicas, all or those of a failure."""
 
 
 def drive_forsaken(ctx: Context, cluster: str) -> dict[str, Step]:
@@ -46,17 +48,22 @@ def is_forsaken(ctx: Context, tx: Transaction, row: JobRow) -> bool:
 
 
 def delete_orphans(ctx: Context, cluster: str) -> list[str]:
-    """Stop replicas whose job has ended: a process that stalled for long may have made them late.
+    """Stop and remove replicas whose job has ended: a process that stalled for long may have made them late.
+
+    What has ended of a job that keeps its replicas for people stays.
 
     Returns:
         The names of those that were asked to stop.
     """
     known = ctx.cluster(cluster)
-    replicas = [r for r in known.list() if r.phase in ALIVE and not r.terminating]
+    replicas = known.list()
     with ctx.store.transaction() as tx:
-        ended = {row.name for row in tx.jobs(cluster=cluster, states=FINAL)}
-    orphans = [r for r in replicas if r.job in ended]
+        ended = {row.name: row for row in tx.jobs(cluster=cluster, states=FINAL)}
+    late = [r for r in replicas if r.job in ended]
+    orphans = [r for r in late if r.phase in ALIVE and not r.terminating]
     known.delete(orphans)
+    for name in sorted({r.job for r in late if ended[r.job].specification.get("on_finish") not in _KEEPING}):
+        known.forget(name)
     return [r.name for r in orphans]
 
 

@@ -24,7 +24,10 @@ from urllib.parse import urlsplit
 import yaml
 
 _END_TO_END = {"connection", "keep-alive", "transfer-encoding", "content-length", "host"}
-REASONS = {403: "Forbidden", 409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError"}
+REASONS = {
+    403: "Forbidden", 409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError",
+    503: "ServiceUnavailable",
+}  # fmt: skip
 
 
 @dataclass

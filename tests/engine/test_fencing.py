@@ -10,9 +10,10 @@ import pytest
 from optimus_core.cluster.base import Output, OutputLine, Phase
 from optimus_core.engine import collect, endings, pausing, rounds
 from optimus_core.engine import reconcile as driving
-from optimus_core.engine.launch import checkpoint_folder
+from optimus_core.engine.launch import checkpoint_folder, replica_specs
 from optimus_core.store import migrate
 from optimus_core.store.database import open_database
+from tests.conftest import until
 
 
 @pytest.fixture
@@ -112,3 +113,19 @@ def test_what_the_holder_of_an_older_lease_decides_is_not_written(driver, make_j
     made = driver.submit(make_job())
     assert driver.generations(made.job_id) == []
     assert driver.report(made.job_id).state == "queued"
+
+
+@pytest.mark.parametrize("seen", [pytest.param(True, id="alive"), pytest.param(False, id="ended")])
+def test_replicas_that_are_made_after_their_job_has_ended_are_gone_after_two_beats(driver, make_job, seen):
+    made = driver.submit(make_job(STEPS=100_000 if seen else 1))
+    view = driving._look(driver.ctx, made.job_id)
+    specs = replica_specs(driver.ctx, view.job, view.generations[-1], driver.cluster)
+    driver.engine.request_stop(made.job_id, by="ann")
+    driver.to_end(made.job_id)
+    driver.cluster.create(f"{view.job.name}-g1", specs)
+    until(lambda: seen or not driver.alive())
+    assert driver.cluster.list() != []
+    driver.engine.upkeep()
+    until(lambda: not driver.alive())
+    driver.engine.upkeep()
+    assert driver.cluster.list() == []
