@@ -31,9 +31,11 @@ class ReasonCode(StrEnum):
     KEPT_CHANGE_NOT_WORTH_COST = "kept_change_not_worth_cost"
     KEPT_NO_ROOM = "kept_no_room"
     KEPT_AT_MAXIMUM = "kept_at_maximum"
+    KEPT_AT_CEILING = "kept_at_ceiling"
     NODE_NOT_READY = "node_not_ready"
     WAITS_FOR_ROOM = "waits_for_room"
     WAITS_FOR_ROOM_TO_BE_FREED = "waits_for_room_to_be_freed"
+    WAITS_FOR_POOL = "waits_for_pool"
     WAITS_FOR_GATE = "waits_for_gate"
     WAITS_FOR_NAMESAKE = "waits_for_namesake"
     CLUSTER_UNAVAILABLE = "cluster_unavailable"
@@ -93,15 +95,21 @@ class Reason(BaseModel):
 _SAVES = "[; this saves {saved_seconds:time}, a restart costs {restart_seconds:time}]"
 _FAILED = "[, exit code {exit_code}][ on node {node}][ ({cluster_reason})][: {message}]"
 _COUNTED = "[ (generation {generation})][; {retries_used} retries used]"
+_LIMITS = "[, {pool_guaranteed} guaranteed][, {pool_ceiling} at most]"
+_POOL = "[; pool {pool} holds {pool_held}]" + _LIMITS
+_POOL_CHANGED = "[; pool {pool} held {pool_before} and holds {pool_held}]" + _LIMITS
+_QUEUED = "[; number {position} of {waiting} in the queue][; predicted to start in {start_seconds:time}]"
 _REPLICA = "[: replica {replica}]"
 _SLOW = "[ {slow}| a slow worker][: {replica}][ on {node}][, at {ratio:percent} of the median speed]"
 
 TEMPLATES: Mapping[ReasonCode, str] = {
-    ReasonCode.STARTED_AT_MINIMUM: "Starts at its minimum[ of {size}][; predicted to take {predicted_seconds:time}]",
-    ReasonCode.STARTED: "Starts[ with {size}][ (minimum {minimum})][; predicted to take {predicted_seconds:time}]",
-    ReasonCode.GROWN: f"Grown[ from {{present}}][ to {{size}}]{_SAVES}",
+    ReasonCode.STARTED_AT_MINIMUM: "Starts at its minimum[ of {size}][; predicted to take {predicted_seconds:time}]"
+    + _POOL,
+    ReasonCode.STARTED: "Starts[ with {size}][ (minimum {minimum})][; predicted to take {predicted_seconds:time}]"
+    + _POOL,
+    ReasonCode.GROWN: f"Grown[ from {{present}}][ to {{size}}]{_SAVES}" + _POOL_CHANGED,
     ReasonCode.SHRUNK: "Shrunk[ from {present}][ to {size}][: {jobs_fed:gainers} from the room]"
-    "[; costs it {lost_seconds:time}]",
+    "[; costs it {lost_seconds:time}]" + _POOL_CHANGED,
     ReasonCode.RESHAPED: f"Changed[ from {{present}}][ to {{size}}]{_SAVES}",
     ReasonCode.MOVED: "Moved to other nodes at the same size[ ({size})]",
     ReasonCode.RESIZE: "Stopped to go on at another size[: {size}]",
@@ -111,11 +119,16 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     "[; it would save {saved_seconds:time}][, a restart costs {restart_seconds:time}][ and a margin of {margin:percent}"
     " is asked for]",
     ReasonCode.KEPT_NO_ROOM: "Keeps[ its {size}]: there is no room for more"
-    "[; one more worker would save {saved_seconds:time}]",
+    "[; one more worker would save {saved_seconds:time}]" + _POOL,
+    ReasonCode.KEPT_AT_CEILING: "Keeps[ its {size}]: its pool has all that it may have"
+    "[; one more worker would save {saved_seconds:time}]" + _POOL,
     ReasonCode.KEPT_AT_MAXIMUM: "Keeps[ its {size}]: this is its maximum",
     ReasonCode.NODE_NOT_READY: "Keeps[ its {size}] while[ node {node}|a node] is not ready",
     ReasonCode.WAITS_FOR_ROOM: "Waits for room[ for {size}][: needs {needed}][, free are {free}]"
-    "[; number {position} of {waiting} in the queue][; predicted to start in {start_seconds:time}]",
+    "[; {kept} are kept for pool {kept_for}]" + _POOL + _QUEUED,
+    ReasonCode.WAITS_FOR_POOL: "Waits for its pool, which has all that it may have[: {size} need {needed}]"
+    + _POOL
+    + _QUEUED,
     ReasonCode.WAITS_FOR_ROOM_TO_BE_FREED: "Waits until room is freed[ on node {node}]"
     "[: needs {needed}][, free are {free}]",
     ReasonCode.CAN_NEVER_FIT: "Can never run here[: its minimum of {size}][ needs {needed}]"
@@ -125,7 +138,8 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.BACKING_OFF: "Backs off[ after {failure}][ (retry {retry})][: starts again in {seconds:time}]",
     ReasonCode.PAUSED: "Paused[ with its checkpoint at step {step:count}][ by {by}][ for {other}]"
     "[; {lost_steps:count} steps are done again][; was paused for {paused_seconds:time} before this plan]"
-    "[; is back in {back_seconds:time} at the latest][, by {back_by}][; {left_seconds:time} are left at its minimum]",
+    "[; is back in {back_seconds:time} at the latest][, by {back_by}][; {left_seconds:time} are left at its minimum]"
+    + _POOL,
     ReasonCode.NOT_RESIZABLE: "Keeps[ its {size}]: it does not allow to be resized while it runs",
     ReasonCode.UNKNOWN_REMAINING: "Keeps[ its {size}]: how much is left is not known yet"
     "[; {assumed:time}, the median of others, is assumed]",

@@ -20,18 +20,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from optimus_core.scheduling.request import NOTHING, Request, Size
-
-Floats = NDArray[np.float64]
+from optimus_core.scheduling.request import NOTHING, Quota, Request, Size
+from optimus_core.scheduling.space import EPSILON as _EPSILON
+from optimus_core.scheduling.space import Floats, Space, useful
 
 HORIZON = 900.0
 """Seconds over which a change has to pay: what comes later will be decided anew."""
 EXACT = 120
 """Sizes in all up to which the problem is solved exactly."""
 _PRICE_STEPS = 60
-_EPSILON = 1e-9
 
 
 @dataclass(frozen=True)
@@ -84,6 +82,7 @@ def allocate(
     requests: Sequence[Request],
     capacity: Mapping[str, float],
     *,
+    pools: Mapping[str, Quota] | None = None,
     prices: Mapping[str, float] | None = None,
     makespan: float = 0.0,
     exact: int = EXACT,
@@ -93,6 +92,9 @@ def allocate(
     Args:
         requests: the jobs, names all different; their order does not matter.
         capacity: resource -> how much there is; a resource that is not named here is not there.
+        pools: by name, what they are guaranteed and may have at most; a pool that is not named here has no limit, and
+            only borrows. First come the minimums of those that may not be paused (within guarantees before others),
+            then sizes within guarantees, then what is left. A guarantee that can't be used is lent.
         prices: those of the last call, from which the search begins.
         makespan: 0 for the shortest average completion; 2 keeps longer jobs going for a shorter makespan.
         exact: solve exactly up to this many sizes in all.
@@ -108,10 +110,10 @@ def allocate(
     resources = sorted({*capacity, *(r for request in ordered for r in request.demand)})
     shares = [_shares(request, resources, capacity) for request in ordered]
     tables = _tables(ordered, shares, makespan)
-    room = np.ones(len(resources))
-    _minimums(tables, room)
+    space = Space(_limits(pools or {}, resources, capacity), len(resources))
+    _minimums(tables, space)
     free = [table for table in tables if len(table.sizes) > 1]
-    price, bound = _maximise(free, room, resources, prices or {}, exact)
+    price, bound = _maximise(free, space, resources, prices or {}, exact)
     worth = math.fsum(float(t.worth[t.chosen]) for t in tables)
     fixed = math.fsum(float(t.worth[t.chosen]) for t in tables if len(t.sizes) == 1)
     return Allocation(
@@ -121,6 +123,18 @@ def allocate(
         {t.request.name: dict(zip(t.sizes, t.worth.tolist(), strict=True)) for t in tables},
         max(worth, bound + fixed),
     )
+
+
+def _limits(
+    pools: Mapping[str, Quota], resources: Sequence[str], capacity: Mapping[str, float]
+) -> dict[str, tuple[Floats, Floats]]:
+    """Return pool -> (guaranteed, ceiling), as shares of the cluster; of what is not there nothing is guaranteed."""
+
+    def shares(amounts: Mapping[str, float], otherwise: float) -> Floats:
+        wholes = [(amounts.get(resource), capacity.get(resource, 0.0)) for resource in resources]
+        return np.array([otherwise if a is None else a / whole if whole > 0 else 0.0 for a, whole in wholes])
+
+    return {name: (shares(quota.guaranteed, 0.0), shares(quota.ceiling, math.inf)) for name, quota in pools.items()}
 
 
 def _shares(request: Request, resources: Sequence[str], capacity: Mapping[str, float]) -> Floats:
@@ -135,7 +149,8 @@ def _shares(request: Request, resources: Sequence[str], capacity: Mapping[str, f
 
 def _tables(requests: Sequence[Request], shares: Sequence[Floats], makespan: float) -> list[_Table]:
     dominant = [np.maximum(share.max(axis=1, initial=0.0), _EPSILON) for share in shares]
-    costs = [_seconds(request) * share for request, share in zip(requests, dominant, strict=True)]
+    with np.errstate(invalid="ignore"):  # no time of what is not there: told apart below
+        costs = [_seconds(request) * share for request, share in zip(requests, dominant, strict=True)]
     cheapest = [int(share.argmin()) for share in dominant]
     work = [
         math.nan if request.remaining is None else request.remaining * float(cost[at])
@@ -198,41 +213,61 @@ def _table(request: Request, worth: Floats, share: Floats, longer: float) -> _Ta
     return _Table(request, sizes, worth, share, longer)
 
 
-def _minimums(tables: Sequence[_Table], room: Floats) -> None:
-    """Take the minimums of all that may not wait out of ``room``; who does not fit waits, and lets others pass."""
+def _minimums(tables: Sequence[_Table], space: Space) -> None:
+    """Take the minimums of all that may not wait; who does not fit waits, and lets others pass."""
     must = [table for table in tables if table.sizes[0] != NOTHING]
+    later = []
     for table in sorted(must, key=lambda table: (table.request.rank, table.request.name)):
-        if (table.share[0] <= room + _EPSILON).all():
-            room -= table.share[0]
+        if not space.pools or space.is_guaranteed(table.request.pool, table.share[0]):
+            _take_minimum(table, space)
         else:
-            table.sizes, table.worth = [NOTHING], np.zeros(1)
-            table.share = np.zeros((1, len(room)))
+            later.append(table)
+    for table in later:
+        _take_minimum(table, space)
+
+
+def _take_minimum(table: _Table, space: Space) -> None:
+    if space.fits(table.request.pool, table.share[0]):
+        space.take(table.request.pool, table.share[0])
+    else:
+        table.sizes, table.worth = [NOTHING], np.zeros(1)
+        table.share = np.zeros((1, len(space.left)))
 
 
 def _maximise(
-    tables: Sequence[_Table], room: Floats, resources: Sequence[str], last: Mapping[str, float], exact: int
+    tables: Sequence[_Table], space: Space, resources: Sequence[str], last: Mapping[str, float], exact: int
 ) -> tuple[Floats, float]:
     """Choose for each table; return the prices of the resources and a bound on what can be had."""
     if not tables:
-        return np.zeros(len(room)), 0.0
-    flat = _Flat(tables)
+        return np.zeros(len(resources)), 0.0
+    flat, room = _Flat(tables), space.left.copy()
     start = np.array([last.get(resource, 0.0) for resource in resources])
     price, bound = _prices(flat, room, start) if len(room) > 1 else (np.ones(1), math.inf)
-    left = _walk(tables, room.copy(), price if price.any() else np.ones(len(room)))
+    space.keep(useful((table.request.pool, _most_useful(table)) for table in tables))
+    weights = price if price.any() else np.ones(len(room))
+    before = space.copy()
+    _walk(tables, space, weights)
+    best = _solved(tables, flat, before) if len(flat.worth) <= exact and _wants_more(tables) else None
+    if best is not None and flat.total(best) > flat.total([t.chosen for t in tables]) * (1 + _EPSILON):
+        for table, chosen in zip(tables, best, strict=True):
+            space.take(table.request.pool, table.share[chosen] - table.share[table.chosen])
+            table.chosen = chosen
+    if space.release():
+        _walk(tables, space, weights)
     if len(room) == 1:
-        price = np.array([_marginal(tables)]) if _is_full(left) else np.zeros(1)
+        price = np.array([_marginal(tables)]) if _is_full(space.left) else np.zeros(1)
         bound = flat.dual(price, room)[0]
-    if len(flat.worth) <= exact and _wants_more(tables):
-        best = _solved(flat, room)
-        if best is not None and flat.total(best) > flat.total([t.chosen for t in tables]) * (1 + _EPSILON):
-            for table, chosen in zip(tables, best, strict=True):
-                table.chosen = chosen
     return price, bound
 
 
 def _wants_more(tables: Sequence[_Table]) -> bool:
     """Say whether some job has not the size that is worth most to it: if all have, nothing is left to be solved."""
     return any(table.worth[table.chosen] < table.worth.max() * (1 - _EPSILON) for table in tables)
+
+
+def _most_useful(table: _Table) -> Floats:
+    """Return what a job takes beyond its minimum at the size that is worth most."""
+    return np.asarray(table.share[int(table.worth.argmax())] - table.share[0])
 
 
 def _is_full(left: Floats) -> bool:
@@ -315,62 +350,87 @@ def _hull(cost: Floats, worth: Floats) -> list[int]:
     return hull
 
 
-def _walk(tables: Sequence[_Table], room: Floats, price: Floats) -> Floats:
-    """Take the best worth per priced share again and again; return what room is left."""
+def _walk(tables: Sequence[_Table], space: Space, price: Floats) -> None:
+    """Take the best worth per priced share again and again, from what is chosen so far."""
     heap: list[tuple[float, int, int]] = []
     costs = [(table.share - table.share[0]) @ price for table in tables]
     for index, table in enumerate(tables):
-        table.chosen, table.hull = 0, _hull(costs[index], table.worth)
-        _offer(heap, index, table, costs[index], 1)
+        table.hull = _hull(costs[index], table.worth)
+        _offer(heap, index, table, costs[index], _next(table, costs[index]))
     while heap:
         _, index, step = heapq.heappop(heap)
         table = tables[index]
         row = table.hull[step]
         more = table.share[row] - table.share[table.chosen]
-        if (more <= room + _EPSILON).all():
-            room -= more
+        if space.fits(table.request.pool, more):
+            space.take(table.request.pool, more)
             table.chosen = row
             _offer(heap, index, table, costs[index], step + 1)
         else:
-            _fill(table, room)
-    return room
+            _fill(table, space)
+
+
+def _next(table: _Table, cost: Floats) -> int:
+    """Return the step of the envelope after what is chosen."""
+    if table.chosen == 0:
+        return 1
+    own = (cost[table.chosen], table.worth[table.chosen])
+    steps = (s for s, row in enumerate(table.hull) if cost[row] > own[0] and table.worth[row] > own[1])
+    return next(steps, len(table.hull))
 
 
 def _offer(heap: list[tuple[float, int, int]], index: int, table: _Table, cost: Floats, step: int) -> None:
     if step < len(table.hull):
-        row, before = table.hull[step], table.hull[step - 1]
+        row, before = table.hull[step], table.chosen
         gain = float(table.worth[row] - table.worth[before])
         heapq.heappush(heap, (-gain / max(float(cost[row] - cost[before]), _EPSILON), index, step))
 
 
-def _fill(table: _Table, room: Floats) -> None:
+def _fill(table: _Table, space: Space) -> None:
     """Give a job whose next step does not fit the best size that does."""
     own = table.share[table.chosen]
-    fits = (table.share - own <= room + _EPSILON).all(axis=1)
+    fits = space.fits(table.request.pool, table.share - own)
     best = int(np.where(fits, table.worth, -1.0).argmax())
     if table.worth[best] > table.worth[table.chosen] * (1 + _EPSILON):
-        room -= table.share[best] - own
+        space.take(table.request.pool, table.share[best] - own)
         table.chosen = best
 
 
-def _solved(flat: _Flat, room: Floats) -> list[int] | None:
-    """Return the optimum by integer programming; None if the solver gives none."""
+def _solved(tables: Sequence[_Table], flat: _Flat, space: Space) -> list[int] | None:
+    """Return the optimum by integer programming; None if the solver gives none.
+
+    Variables: each size of each job, and what each pool borrows beyond what is kept for it.
+    """
     from scipy.optimize import Bounds, LinearConstraint, milp  # a second to import: only where jobs lack room
     from scipy.sparse import csr_array
 
-    columns = np.arange(len(flat.worth))
-    once = csr_array((np.ones(len(columns)), (flat.job, columns)))
+    names, count = list(space.pools), len(flat.worth)
+    pool = np.array([table.request.pool for table in tables])[flat.job]
+    inside = {name: np.where(pool == name, flat.share.T, 0.0) for name in names}
+    free = np.where(np.isin(pool, names), 0.0, flat.share.T)
+    width, one = len(space.left), np.eye(len(space.left))
+    rows = [np.hstack([free, *[one] * len(names)])]
+    most = [space.left + _EPSILON]
+    for number, (name, limits) in enumerate(space.pools.items()):
+        lent = np.zeros((width, width * len(names)))
+        lent[:, number * width : (number + 1) * width] = -one
+        rows += [np.hstack([inside[name], lent]), np.hstack([inside[name], np.zeros_like(lent)])]
+        most += [np.maximum(limits.kept - limits.used, 0.0), np.maximum(limits.ceiling - limits.used, 0.0) + _EPSILON]
+    once = np.hstack([flat.job == np.arange(len(tables))[:, None], np.zeros((len(tables), width * len(names)))])
     found = milp(
-        -flat.worth / max(float(flat.worth.max()), _EPSILON),
-        integrality=np.ones(len(columns), dtype=np.int64),
-        bounds=Bounds(0, 1),
-        constraints=[LinearConstraint(once, 1, 1), LinearConstraint(flat.share.T, -np.inf, room + _EPSILON)],
+        np.append(-flat.worth / max(float(flat.worth.max()), _EPSILON), np.zeros(width * len(names))),
+        integrality=np.append(np.ones(count), np.zeros(width * len(names))),
+        bounds=Bounds(0, np.append(np.ones(count), np.full(width * len(names), np.inf))),
+        constraints=[
+            LinearConstraint(csr_array(once.astype(float)), 1, 1),
+            LinearConstraint(csr_array(np.vstack(rows)), -np.inf, np.concatenate(most)),
+        ],
         options={"mip_rel_gap": 1e-9},
     )
     if found.x is None:
         return None
-    rows = np.flatnonzero(np.round(found.x) > 0)
-    return (rows - flat.starts).tolist() if len(rows) == len(flat.starts) else None
+    chosen = np.flatnonzero(np.round(found.x[:count]) > 0)
+    return (chosen - flat.starts).tolist() if len(chosen) == len(flat.starts) else None
 
 
 def _choice(table: _Table, price: Floats) -> Choice:

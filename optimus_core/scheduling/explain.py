@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from optimus_core.reasons import Number, Reason, ReasonCode
 from optimus_core.resources import Resources
 from optimus_core.scheduling.admission import Standing
+from optimus_core.scheduling.explain_pools import PoolTeller
 from optimus_core.scheduling.placement import Room
 from optimus_core.scheduling.rows import Problem, Row, Vector, is_known, placement_of, size_of, smaller_of
 from optimus_core.scheduling.speeds import Pair
@@ -29,6 +30,7 @@ def explain(snapshot: Snapshot, problem: Problem, standing: Standing) -> Plan:
         time=snapshot.time,
         decisions=[teller.decision(row) for row in problem.rows],
         free=left,
+        pools=teller.pools.uses(),
     )
 
 
@@ -42,6 +44,7 @@ def size_text(size: Pair) -> str:
 class _Teller:
     def __init__(self, snapshot: Snapshot, problem: Problem, standing: Standing) -> None:
         self._now, self._problem, self._standing = snapshot.time, problem, standing
+        self.pools = PoolTeller(problem, standing)
         self._ready = {node.name for node in problem.nodes}
         self._position = {row.name: number for number, row in enumerate(standing.waiting, 1)}
         self._free = standing.room.total()
@@ -74,7 +77,7 @@ class _Teller:
 
     def _paused(self, row: Row) -> Reason:
         """Return for whom a job is paused, for how long it has been and may be, and what it has left."""
-        numbers: Numbers = {"other": self._shorter(row)}
+        numbers: Numbers = self.pools.numbers(row) | {"other": self._shorter(row)}
         if row.job.paused_seconds:
             numbers["paused_seconds"] = row.job.paused_seconds
         back = self._problem.settings.max_paused - row.job.paused_seconds
@@ -121,8 +124,10 @@ class _Teller:
             whole = self._empty.free.sum(axis=0).tolist()
             numbers |= {"largest": self._largest(row), "cluster": self._text(tuple(whole))}
             return Reason(code=ReasonCode.CAN_NEVER_FIT, numbers=numbers)
-        numbers |= {"free": self._text(tuple(self._free))}
         numbers |= {"position": self._position[row.name], "waiting": len(self._position)}
+        if self.pools.is_at_ceiling(row, needed):
+            return Reason(code=ReasonCode.WAITS_FOR_POOL, numbers=numbers | self.pools.numbers(row))
+        numbers |= {"free": self._text(tuple(self._free))} | self.pools.kept(row) | self.pools.numbers(row)
         return Reason(code=ReasonCode.WAITS_FOR_ROOM, numbers=numbers)
 
     def _deferred(self, row: Row) -> Reason:
@@ -145,7 +150,7 @@ class _Teller:
         return Resources(dict(zip(self._problem.resources, amounts, strict=True))).describe()
 
     def _reason(self, row: Row, size: Pair, worker: float | None) -> Reason:
-        numbers: Numbers = {"size": size_text(size)}
+        numbers: Numbers = self.pools.numbers(row) | {"size": size_text(size)}
         if worker is not None:
             numbers["saved_seconds"] = worker
         if row.job.pinned is not None and not row.held:
@@ -155,14 +160,14 @@ class _Teller:
         return self._changed(row, size) if self._standing.moved(row) else self._kept(row, size, numbers)
 
     def _started(self, row: Row, size: Pair) -> Reason:
-        numbers: Numbers = {"size": size_text(size), "minimum": size_text(row.floor)}
+        numbers: Numbers = self.pools.numbers(row) | {"size": size_text(size), "minimum": size_text(row.floor)}
         if (seconds := self._seconds(row, size)) is not None:
             numbers["predicted_seconds"] = seconds
         code = ReasonCode.STARTED_AT_MINIMUM if size == row.floor else ReasonCode.STARTED
         return Reason(code=code, numbers=numbers)
 
     def _changed(self, row: Row, size: Pair) -> Reason:
-        numbers: Numbers = {"size": size_text(size), "present": size_text(row.present)}
+        numbers: Numbers = self.pools.numbers(row) | {"size": size_text(size), "present": size_text(row.present)}
         now, then = self._seconds(row, row.present), self._seconds(row, size)
         saved = None if now is None or then is None else now - then
         numbers |= {"restart_seconds": self._restart(row)} | ({} if saved is None else {"saved_seconds": saved})
@@ -202,6 +207,8 @@ class _Teller:
         saved = numbers.get("saved_seconds")
         if not isinstance(saved, int | float) or saved <= 0:
             return Reason(code=ReasonCode.KEPT, numbers=numbers)
+        if self.pools.is_at_ceiling(row, row.worker):
+            return Reason(code=ReasonCode.KEPT_AT_CEILING, numbers=numbers)
         if self._standing.room.place(row, (0, 1)) is None:
             return Reason(code=ReasonCode.KEPT_NO_ROOM, numbers=numbers)
         numbers |= {"restart_seconds": self._restart(row), "margin": self._problem.settings.min_gain}

@@ -3,16 +3,19 @@
 A job may have nothing for a while if what it has left is known and, if it runs, a checkpoint of it is confirmed. Once
 it has been paused for ``max_paused`` seconds in all, less what coming back takes, it must have its minimum again: those
 with most left to do that may be paused make room for it. The same is done for a job whose remaining work is not known,
-if they have at least the cluster's median left, which is what such a job counts as.
+if they have at least the cluster's median left, which is what such a job counts as. Jobs of pools that borrow make room
+for one that is within the guarantee of its own pool, however little they have left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from optimus_core.scheduling.admission import Standing
-from optimus_core.scheduling.placement import Room
+from optimus_core.scheduling.quotas import Quotas, Whole
 from optimus_core.scheduling.rows import Problem, Row, Seats, is_known
+from optimus_core.scheduling.speeds import Pair
 from optimus_core.scheduling.types import JobView, PlanSettings
 
 Spell = tuple[float, float]
@@ -58,54 +61,66 @@ def make_room(problem: Problem, standing: Standing) -> None:
     """Pause who may be for those that wait and must have their minimum, as few as will do."""
     if problem.settings.pausing == "never":
         return
+    quotas = Quotas(problem)
     for row in sorted(standing.waiting, key=lambda row: (not is_overdue(problem, row), row.turn)):
-        seats = _pause_for(standing, row, _able(problem, standing, row))
+        use = quotas.use(standing.size)
+        able = _able(problem, standing, row, quotas, use)
+        seats = _pause_for(standing, row, able, partial(quotas.allows, use, row))
         if seats is not None:
             standing.put(row, seats)
             standing.forced.add(row.name)
             standing.waiting.remove(row)
 
 
-def _able(problem: Problem, standing: Standing, row: Row) -> list[Row]:
-    """Return who may be paused for ``row``, those with most left to do first."""
-    overdue = is_overdue(problem, row)
-    least = _left(row) if row.assumed_seconds is None else row.assumed_seconds
+def _able(problem: Problem, standing: Standing, row: Row, quotas: Quotas, use: Mapping[str, Whole]) -> list[Row]:
+    """Return who may be paused for ``row``: of pools that borrow first, then those with most left to do."""
     able = [
         other
         for other in problem.rows
         if standing.seats[other.name] and other.present != (0, 0) and may_wait(problem, other)
     ]
-    able = [o for o in able if overdue or (o.job.priority <= row.job.priority and _left(o) >= least)]
-    return sorted(able, key=lambda other: (other.job.priority, -_left(other), other.name))
+    borrowing = quotas.borrowers(use)
+    lends = quotas.is_guaranteed(use, row)
+    if not is_overdue(problem, row):
+        least = _left(row) if row.assumed_seconds is None else row.assumed_seconds
+        shorter = {o.name for o in able if o.job.priority <= row.job.priority and _left(o) >= least}
+        back = {o.name for o in able if lends and o.job.pool in borrowing - {row.job.pool}}
+        own = {o.name for o in able if not quotas or o.job.pool in {*borrowing, row.job.pool}}
+        able = [o for o in able if o.name in back | (shorter & own)]
+    return sorted(able, key=lambda o: (o.job.pool not in borrowing, o.job.priority, -_left(o), o.name))
 
 
 def _left(row: Row) -> float:
     return row.seconds(row.floor) if row.seconds is not None else 0.0
 
 
-def _pause_for(standing: Standing, row: Row, able: list[Row]) -> Seats | None:
-    """Take the seats of so many of ``able`` that the minimum of ``row`` fits; None, and nothing taken, if it can't."""
+def _pause_for(
+    standing: Standing, row: Row, able: list[Row], allowed: Callable[[Sequence[tuple[Row, Pair]]], bool]
+) -> Seats | None:
+    """Take the seats of so many of ``able`` that the minimum of ``row`` fits; None, and nothing taken, if it can't.
+
+    ``allowed`` says whether its pool may have that minimum without the given rows.
+    """
     trial = standing.room.copy()
     taken: list[Row] = []
+
+    def fits() -> bool:
+        return allowed([(other, standing.size(other)) for other in taken]) and trial.place(row, row.floor) is not None
+
     for other in able:
-        if trial.place(row, row.floor) is not None:
+        if fits():
             break
         trial.give(other, standing.seats[other.name])
         taken.append(other)
-    if trial.place(row, row.floor) is None:
+    if not fits():
         return None
-    for other in _needed(standing, trial, row, taken):
+    for other in list(reversed(taken)):  # who need not be
+        trial.take(other, standing.seats[other.name])
+        taken.remove(other)
+        if not fits():
+            trial.give(other, standing.seats[other.name])
+            taken.append(other)
+    for other in taken:
         standing.put(other, {})
         standing.forced.add(other.name)
     return standing.room.place(row, row.floor)
-
-
-def _needed(standing: Standing, trial: Room, row: Row, taken: list[Row]) -> list[Row]:
-    """Return those of ``taken`` without whose room the minimum of ``row`` does not fit."""
-    needed = []
-    for other in reversed(taken):
-        trial.take(other, standing.seats[other.name])
-        if trial.place(row, row.floor) is None:
-            trial.give(other, standing.seats[other.name])
-            needed.append(other)
-    return needed

@@ -2,7 +2,8 @@
 
 Who keeps its size keeps its nodes; the others are placed largest first, best fit. With ``pausing = "never"`` all who
 were admitted keep at least their minimum. With ``"auto"`` a job whose remaining work is known, and which has a
-confirmed checkpoint if it runs, may have nothing for a while, but not for longer than ``max_paused`` in all.
+confirmed checkpoint if it runs, may have nothing for a while, but not for longer than ``max_paused`` in all. What pools
+are guaranteed and may have at most comes before what sizes are worth.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from optimus_core.scheduling.allocation import share
 from optimus_core.scheduling.explain import explain
 from optimus_core.scheduling.pausing import make_room, may_wait
 from optimus_core.scheduling.placement import shrunk_seats
-from optimus_core.scheduling.request import NOTHING, Request, spread
-from optimus_core.scheduling.rows import Problem, Row, covers, prepare
+from optimus_core.scheduling.quotas import Quotas, Whole
+from optimus_core.scheduling.request import NOTHING, Quota, Request
+from optimus_core.scheduling.rows import Problem, Row, covers, prepare, sizes_of
 from optimus_core.scheduling.settle import after
 from optimus_core.scheduling.speeds import Pair, RateOf, model_rate
 from optimus_core.scheduling.types import Plan, Snapshot
@@ -64,17 +66,39 @@ class _Offer:
 
 
 def _solve(problem: Problem) -> tuple[Standing, list[_Offer]]:
-    start = _start(problem)
-    offers = _offers(problem, start)
-    dealt = _dealt(problem, start, offers) or _adjusted(start, offers)
-    _top_up(dealt, offers)
-    gain = _total(offers, dealt) - _total(offers, start)
-    chosen = dealt if gain > _LEAST_GAIN * _total(offers, start) else start
+    start, quotas = _start(problem), Quotas(problem)
+    offers = _offers(problem, start, quotas)
+    dealt = _dealt(problem, start, offers) or _adjusted(start, offers, quotas)
+    _lend(dealt, quotas)
+    _top_up(dealt, offers, quotas)
+    chosen = dealt if _is_better(dealt, start, offers, quotas) else start
+    _lend(chosen, quotas)
     waiting = [o for o in offers if o.optional and not chosen.seats[o.row.name]]
     shortest = sorted(waiting, key=lambda offer: (-offer.choice.longer, offer.row.turn))
     still = [row for row in chosen.waiting if not chosen.seats[row.name]]
     chosen.waiting = still + [offer.row for offer in shortest]
     return chosen, offers
+
+
+def _is_better(dealt: Standing, start: Standing, offers: list[_Offer], quotas: Quotas) -> bool:
+    """Say whether ``dealt`` keeps what pools may have better than ``start``, or as well, and is worth more."""
+    worse = quotas.breach(dealt.size) - quotas.breach(start.size)
+    if abs(worse) > _LEAST_GAIN:
+        return worse < 0
+    return _total(offers, dealt) - _total(offers, start) > _LEAST_GAIN * _total(offers, start)
+
+
+def _lend(standing: Standing, quotas: Quotas) -> None:
+    """Let jobs in on room that is kept for other pools and that those have left over."""
+    use = quotas.use(standing.size)
+    for row in standing.waiting if quotas else ():
+        more = np.array(row.demand(row.floor), dtype=np.int64)
+        if standing.seats[row.name] or not quotas.is_below_ceiling(use, row, more):
+            continue
+        if (seats := standing.room.place(row, row.floor)) is not None:
+            standing.put(row, seats)
+            standing.forced.add(row.name)
+            quotas.change(use, row, NOTHING, row.floor)
 
 
 def _start(problem: Problem) -> Standing:
@@ -87,15 +111,36 @@ def _start(problem: Problem) -> Standing:
     return standing
 
 
-def _offers(problem: Problem, start: Standing) -> list[_Offer]:
+def _offers(problem: Problem, start: Standing, quotas: Quotas) -> list[_Offer]:
     optional = {row.name for row in problem.rows if may_wait(problem, row)}
     rows = [row for row in problem.rows if _is_open(row, start, row.name in optional)]
     room = start.room.total()
     for row in rows:
         room = [r + a for r, a in zip(room, row.demand(start.size(row)), strict=True)]
     requests = [_request(problem, start, row, row.name in optional) for row in rows]
-    found = allocate(requests, dict(zip(problem.resources, room, strict=True)))
+    pools = _pools(problem, start, rows, optional, quotas)
+    found = allocate(requests, dict(zip(problem.resources, room, strict=True)), pools=pools)
     return [_Offer(row, found.choices[row.name], found.worths[row.name], row.name in optional) for row in rows]
+
+
+def _pools(
+    problem: Problem, start: Standing, rows: list[Row], optional: set[str], quotas: Quotas
+) -> dict[str, Quota] | None:
+    """Return what is left of each pool's limits beside the jobs that are not among ``rows``."""
+    if not quotas:
+        return None
+    names = {row.name for row in rows}
+    fixed = quotas.use(lambda row: NOTHING if row.name in names else start.size(row))
+    least = quotas.use(lambda row: row.floor if row.name in names - optional else NOTHING)
+    found = {}
+    for name, most in quotas.ceiling.items():
+        own = np.maximum(quotas.guaranteed[name] - fixed[name], 0)
+        above = np.maximum(most - fixed[name], least[name])  # a minimum that it has is not taken away
+        found[name] = Quota(
+            dict(zip(problem.resources, own.tolist(), strict=True)),
+            dict(zip(problem.resources, above.tolist(), strict=True)),
+        )
+    return found
 
 
 def _is_open(row: Row, start: Standing, optional: bool) -> bool:
@@ -108,7 +153,7 @@ def _is_open(row: Row, start: Standing, optional: bool) -> bool:
 
 def _request(problem: Problem, start: Standing, row: Row, optional: bool) -> Request:
     assert row.seconds is not None
-    sizes = _sizes(row, start.size(row))
+    sizes = sizes_of(row, start.size(row))
     demand = np.array(sizes) @ np.array([row.server, row.worker]) + np.array(row.extra)
     return Request(
         row.name,
@@ -120,17 +165,9 @@ def _request(problem: Problem, start: Standing, row: Row, optional: bool) -> Req
         present=start.size(row) if row.seats and not start.moved(row) else NOTHING,
         change_cost=row.restart,
         may_pause=optional,
+        pool=row.job.pool,
         rank=(float(row.job.state != "paused"), -float(row.job.priority), row.job.arrived),
     )
-
-
-def _sizes(row: Row, size: Pair) -> list[Pair]:
-    """Return the sizes that are compared, the minimum first; that which the job has is among them."""
-    (least_s, least_w), (most_s, most_w) = row.floor, row.ceiling
-    grid = {(s, w) for s in spread(least_s, most_s) for w in spread(least_w, most_w)} - row.barred
-    if size != (0, 0) and covers(size, row.floor):
-        grid.add(size)
-    return [row.floor, *sorted(grid - {row.floor})]
 
 
 def _total(offers: list[_Offer], standing: Standing) -> float:
@@ -173,34 +210,47 @@ def _smaller(offer: _Offer) -> Iterator[Pair]:
     yield from sorted(within, key=lambda size: (-offer.worths[size], size))
 
 
-def _adjusted(start: Standing, offers: list[_Offer]) -> Standing:
+def _adjusted(start: Standing, offers: list[_Offer], quotas: Quotas) -> Standing:
     """Shrink where everyone sits first, then let the others grow one after another: nobody loses its minimum."""
     standing = start.copy()
     for offer in offers:
         size = start.size(offer.row)
         if offer.choice.size != size and covers(size, offer.choice.size):
             standing.put(offer.row, _less(standing, offer))
+    use = quotas.use(standing.size)
     for offer in sorted(offers, key=lambda offer: (-offer.choice.worth, offer.row.name)):
-        own = standing.seats[offer.row.name]
-        if standing.size(offer.row) != offer.choice.size and covers(offer.choice.size, standing.size(offer.row)):
-            standing.put(offer.row, {})
-            if not _place(standing, offer):
-                standing.put(offer.row, own)
+        size = standing.size(offer.row)
+        if size != offer.choice.size and covers(offer.choice.size, size):
+            _grow(standing, offer, use, quotas)
     return standing
 
 
-def _top_up(standing: Standing, offers: list[_Offer]) -> None:
+def _grow(standing: Standing, offer: _Offer, use: dict[str, Whole], quotas: Quotas) -> None:
+    """Give a row the size of its choice where nodes and the ceiling of its pool allow."""
+    row, own, size = offer.row, standing.seats[offer.row.name], standing.size(offer.row)
+    more = np.array(row.demand(offer.choice.size), dtype=np.int64) - np.array(row.demand(size), dtype=np.int64)
+    if not quotas.is_below_ceiling(use, row, more):
+        return
+    standing.put(row, {})
+    if not _place(standing, offer):
+        standing.put(row, own)
+    quotas.change(use, row, size, standing.size(row))
+
+
+def _top_up(standing: Standing, offers: list[_Offer], quotas: Quotas) -> None:
     """Offer room that could not be used where it lies to all jobs, those with least left to do first."""
-    free = standing.room.total()
+    free, use = standing.room.total(), quotas.use(standing.size)
     for offer in sorted(offers, key=lambda offer: (-offer.choice.longer, offer.row.name)):
         row, size, own = offer.row, standing.size(offer.row), standing.seats[offer.row.name]
         room = [f + a for f, a in zip(free, row.demand(size), strict=True)]
+        room = quotas.room_below_ceiling(use, row, size, room)
         better = [s for s in _better(offer, size) if all(a <= r for a, r in zip(row.demand(s), room, strict=True))]
         standing.put(row, {})
         seats = next((found for s in better[:_TRIES] if (found := standing.room.place(row, s)) is not None), own)
         standing.put(row, seats)
         if seats is not own:
             free = standing.room.total()
+            quotas.change(use, row, size, standing.size(row))
 
 
 def _better(offer: _Offer, size: Pair) -> list[Pair]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,22 @@ from numpy.typing import ArrayLike, NDArray
 Size = tuple[int, int]
 """(servers, workers); (0, 0) is nothing: the job waits, or is paused."""
 NOTHING: Size = (0, 0)
+
+
+@dataclass(frozen=True)
+class Quota:
+    """What a pool is guaranteed and what it may have at most, by resource, in the unit of the capacity."""
+
+    guaranteed: Mapping[str, float] = field(default_factory=dict)
+    """Kept for its jobs while they can use it, and lent while they can't; of a resource not named here: nothing."""
+    ceiling: Mapping[str, float] = field(default_factory=dict)
+    """Of a resource not named here: all."""
+
+    def __post_init__(self) -> None:
+        for name in ("guaranteed", "ceiling"):
+            for resource, amount in getattr(self, name).items():
+                if not amount >= 0:
+                    raise ValueError(f"a pool's {name} of {resource} is {amount}; write an amount of at least 0")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +56,7 @@ class Request:
     deadline: float | None = None
     """Seconds from now until it should be done."""
     pool: str = "default"
+    """Whose guarantee and ceiling it counts for."""
     present: Size = NOTHING
     change_cost: float = 15.0
     """Seconds that a change of its size costs it."""

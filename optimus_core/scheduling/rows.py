@@ -9,11 +9,14 @@ from operator import le
 from statistics import median
 
 from optimus_core.resources import is_device
+from optimus_core.scheduling.request import spread
 from optimus_core.scheduling.speeds import Pair, RateOf, Seconds
-from optimus_core.scheduling.types import JobView, Node, Placement, PlanSettings, Size, Snapshot
+from optimus_core.scheduling.types import JobView, Node, Placement, PlanSettings, Pool, Size, Snapshot
 
 Vector = tuple[int, ...]
 """Amounts in the order of ``Problem.resources``."""
+ENDLESS = 2**60
+"""More than there is of anything."""
 Seats = dict[str, Pair]
 """Node name -> (servers, workers) there."""
 
@@ -72,6 +75,16 @@ class Row:
         return self.weight * (seconds + (self.restart if moved and self.present != (0, 0) else 0.0))
 
 
+@dataclass(frozen=True, slots=True)
+class PoolRow:
+    """A pool in planning."""
+
+    name: str
+    guaranteed: Vector
+    ceiling: Vector
+    """At least the guarantee; ``ENDLESS`` of what has none."""
+
+
 @dataclass(slots=True)
 class Problem:
     """All rows, by name, and what ready nodes offer."""
@@ -86,6 +99,8 @@ class Problem:
     capacity: Vector = field(default=())
     special: list[bool] = field(default_factory=list)
     """Which nodes have a device that others lack: replicas that need none keep off them while there is other room."""
+    pools: list[PoolRow] = field(default_factory=list)
+    """By name."""
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """Return ``amounts`` in the order of the columns."""
@@ -102,6 +117,7 @@ def prepare(snapshot: Snapshot, rate_of: RateOf) -> Problem:
         problem.offers.append([max(0, a - o) for a, o in zip(problem.vector(node.allocatable), others, strict=True)])
     problem.capacity = tuple(sum(column) for column in zip(*problem.offers, strict=True)) or problem.vector({})
     problem.special = _special(nodes)
+    problem.pools = [_pool(problem, pool) for pool in sorted(snapshot.pools, key=lambda pool: pool.name)]
     ready = {node.name for node in nodes}
     problem.rows = [_on_one_node(problem, _row(problem, job, ready, snapshot.time)) for job in jobs]
     _estimate(problem, rate_of)
@@ -127,6 +143,16 @@ def _special(nodes: Sequence[Node]) -> list[bool]:
 
 def _is_plain(demand: Mapping[str, int]) -> bool:
     return not any(amount and is_device(name) for name, amount in demand.items())
+
+
+def _pool(problem: Problem, pool: Pool) -> PoolRow:
+    guaranteed, ceiling = [], []
+    for resource, whole in zip(problem.resources, problem.capacity, strict=True):
+        own = pool.guaranteed.get(resource, int(pool.guaranteed_share * whole))
+        most = ENDLESS if pool.ceiling_share is None else int(pool.ceiling_share * whole)
+        guaranteed.append(own)
+        ceiling.append(max(own, pool.ceiling.get(resource, most)))
+    return PoolRow(pool.name, tuple(guaranteed), tuple(ceiling))
 
 
 def _row(problem: Problem, job: JobView, ready: set[str], now: float) -> Row:
@@ -228,6 +254,15 @@ def _weigh(row: Row, settings: PlanSettings) -> None:
     if row.seconds is not None and settings.remaining_weight:
         seconds = row.seconds(row.floor)
         row.weight = max(seconds, 1.0) ** -settings.remaining_weight if math.isfinite(seconds) else 0.0
+
+
+def sizes_of(row: Row, size: Pair) -> list[Pair]:
+    """Return the sizes that are compared, the minimum first; ``size``, which the job has, is among them."""
+    (least_s, least_w), (most_s, most_w) = row.floor, row.ceiling
+    grid = {(s, w) for s in spread(least_s, most_s) for w in spread(least_w, most_w)} - row.barred
+    if size != (0, 0) and covers(size, row.floor):
+        grid.add(size)
+    return [row.floor, *sorted(grid - {row.floor})]
 
 
 def covers(size: Pair, floor: Pair) -> bool:

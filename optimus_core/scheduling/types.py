@@ -100,6 +100,7 @@ class JobView(_Frozen):
     priority: Annotated[int, Field(ge=-checks.MOST, le=checks.MOST)] = 0
     """Who has more gets its minimum first."""
     pool: str = "default"
+    """Whose guarantee and ceiling it counts for."""
     strategy: Literal["ps_sync", "ps_async", "allreduce"] = "allreduce"
     """Only the ``ps_`` strategies have parameter servers."""
     worker_demand: Amounts
@@ -151,6 +152,20 @@ class JobView(_Frozen):
     """What the user wrote, without secrets; for people, the plan does not read it."""
 
 
+class Pool(_Frozen):
+    """What a part of the jobs is guaranteed together, and what it may have at most."""
+
+    name: str
+    guaranteed: Amounts = {}
+    """Its own whenever its jobs can use it; others borrow it while they can't."""
+    guaranteed_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """The same as a part of what the cluster has, of each resource that ``guaranteed`` does not name."""
+    ceiling: Amounts = {}
+    """What it never exceeds, of the resources named here."""
+    ceiling_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    """The same as a part of what the cluster has, of each resource that ``ceiling`` does not name; None: all."""
+
+
 class Draining(_Frozen):
     """What still terminates and belongs to no present placement: the plan counts on it to become free soon."""
 
@@ -191,6 +206,8 @@ class Snapshot(_Frozen):
     nodes: list[Node] = []
     jobs: list[JobView] = []
     draining: list[Draining] = []
+    pools: list[Pool] = []
+    """Jobs of a pool that is not here have no guarantee and no ceiling."""
 
     def to_json(self, indent: int | None = None) -> str:
         """Return the snapshot as JSON text."""
@@ -239,7 +256,8 @@ def _first(error: ValidationError) -> str:
 
 def _contradictions(snapshot: Snapshot) -> Iterator[str]:
     """Yield what no cluster can be in, which the schema can't say."""
-    for kind, names in (("nodes", [n.name for n in snapshot.nodes]), ("jobs", [j.name for j in snapshot.jobs])):
+    for kind in ("nodes", "jobs", "pools"):
+        names = [each.name for each in getattr(snapshot, kind)]
         for name, count in Counter(names).items():
             if count > 1:
                 yield f"{count} {kind} have the name {checks.shown(name)}. Give each a name of its own."
@@ -293,6 +311,22 @@ class Decision(_Frozen):
     """Whether size or placement differ from the present."""
 
 
+class PoolUse(_Frozen):
+    """What a pool has once everything is as decided."""
+
+    name: str
+    guaranteed: Amounts = {}
+    ceiling: Amounts = {}
+    """Of resources that are not here: no ceiling."""
+    held: Amounts = {}
+    borrowed: Amounts = {}
+    """What it has beyond its guarantee."""
+    lacking: Amounts = {}
+    """What it could use of its guarantee and does not have (yet)."""
+    jobs: int = 0
+    waiting: int = 0
+
+
 class Plan(_Frozen):
     """The decisions for all jobs of a cluster, by name, and what they leave free."""
 
@@ -301,6 +335,8 @@ class Plan(_Frozen):
     decisions: list[Decision]
     free: dict[str, Amounts]
     """Node -> what is left of a ready node once everything is as decided."""
+    pools: list[PoolUse] = []
+    """By name; empty if the cluster declares no pools."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, ready for JSON."""
