@@ -10,6 +10,7 @@ from typing import Any
 from optimus_core import checks
 from optimus_core.errors import SpecificationError
 from optimus_core.pod_rules import Checkpoints
+from optimus_core.pools import read_pools
 from optimus_core.resources import Resources
 
 LOCAL: Mapping[str, dict[str, Any]] = {"local": {"kind": "local"}}
@@ -63,11 +64,13 @@ def declaration(data: object) -> dict[str, Any]:
         raise SpecificationError("it has no kind. Write kind: local or kind: kubernetes.")
     checks.one_of(given["kind"], kinds, "kind")
     kinds[given["kind"]](given)
+    if "pools" in given:
+        read_pools(given["pools"])
     return given
 
 
 def _local(given: Mapping[str, Any]) -> None:
-    checks.keys(given, ("kind", "nodes"), "a local cluster")
+    checks.keys(given, ("kind", "nodes", "pools"), "a local cluster")
     example = '[{name: n1, cpu: "4", memory: 8Gi}]'
     nodes = given.get("nodes", [{"name": "n1", "cpu": 1, "memory": 1}])
     if not isinstance(nodes, list) or not nodes:
@@ -95,7 +98,7 @@ def _local(given: Mapping[str, Any]) -> None:
 def _kubernetes(given: Mapping[str, Any]) -> None:
     checks.keys(
         given,
-        ("kind", "in_cluster", "config_file", "context", "airflow_connection", "namespaces", "checkpoints"),
+        ("kind", "in_cluster", "config_file", "context", "airflow_connection", "namespaces", "checkpoints", "pools"),
         "a Kubernetes cluster",
     )
     for key, example in (("config_file", "~/.kube/config"), ("context", "kind"), ("airflow_connection", "kubernetes")):

@@ -13,8 +13,9 @@ from optimus_core.engine.engine import Engine
 from optimus_core.engine.report import JobReport
 from optimus_core.errors import SpecificationError
 from optimus_core.reasons import duration, render
+from optimus_core.resources import Resources
 from optimus_core.scheduling.plan import plan as make_plan
-from optimus_core.scheduling.types import Decision, Plan, Size, Snapshot
+from optimus_core.scheduling.types import Decision, Plan, PoolUse, Size, Snapshot
 
 _COLUMNS = ("job", "state", "servers", "workers", "step", "loss", "done in", "why")
 Name = Annotated[str, typer.Argument(help="A job's title, name or id, as `optimus jobs` shows it.")]
@@ -106,9 +107,18 @@ def plan(
         seen, decided = _plan(snapshot, cluster)
         if save_snapshot is not None:
             _save(seen, save_snapshot)
-    show(
-        as_json, _plan_dict(decided), lambda: out.print(table(_PLAN_COLUMNS, [_plan_row(d) for d in decided.decisions]))
-    )
+    show(as_json, _plan_dict(decided), lambda: _print_plan(decided))
+
+
+def _print_plan(decided: Plan) -> None:
+    out.print(table(_PLAN_COLUMNS, [_plan_row(d) for d in decided.decisions]))
+    if decided.pools:
+        out.print(table(_POOL_COLUMNS, [_pool_row(pool) for pool in decided.pools]))
+
+
+def _pool_row(pool: PoolUse) -> tuple[object, ...]:
+    amounts = (pool.guaranteed, pool.ceiling, pool.held, pool.borrowed)
+    return (pool.name, *(Resources(each).describe() if each else None for each in amounts), pool.jobs, pool.waiting)
 
 
 def _plan(path: Path | None, cluster: str) -> tuple[Snapshot, Plan]:
@@ -133,6 +143,7 @@ def _save(seen: Snapshot, path: Path) -> None:
         ) from error
 
 
+_POOL_COLUMNS = ("pool", "guaranteed", "at most", "holds", "borrows", "jobs", "waiting")
 _PLAN_COLUMNS = ("job", "now", "wanted", "left", "one more worker saves", "one more server saves", "why")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from optimus_core.engine.context import Context
 from optimus_core.engine.launch import demand_by_node
+from optimus_core.engine.pool_views import pools_view
 from optimus_core.engine.report import generation_dict, late_seconds
 from optimus_core.errors import ClusterUnavailable, OptimusError, SpecificationError
 from optimus_core.reasons import ReasonCode, render
@@ -59,6 +60,7 @@ def cluster_view(ctx: Context, name: str, dags: Collection[str], *, hours: int =
         holding = tx.holding(name)
         known = tx.peek_cluster(name)
         planned_at = known.planned_at if known is not None else None
+        waiting = stored.waiting_by_pool(tx, name)
         found = {
             "cluster": name,
             "planned_at": planned_at.isoformat() if planned_at is not None else None,
@@ -71,7 +73,14 @@ def cluster_view(ctx: Context, name: str, dags: Collection[str], *, hours: int =
         }
     held = _held(holding, dags)
     nodes, error = _nodes(ctx, name)
-    return found | {"error": error, "nodes": [node | {"jobs": held.get(node["name"], {})} for node in nodes]}
+    active = [(row, g) for row, g in holding if g.state in ACTIVE]
+    shares = ((row, amounts) for row, g in active for amounts in _demands(row, g).values())
+    pools = pools_view(ctx, name, nodes, shares, waiting)
+    return found | {
+        "error": error,
+        "pools": pools,
+        "nodes": [node | {"jobs": held.get(node["name"], {})} for node in nodes],
+    }
 
 
 def _queue(tx: Transaction, name: str, dags: Collection[str], planned_at: datetime | None) -> list[dict[str, Any]]:

@@ -12,8 +12,10 @@ from optimus_core.cluster.base import Cluster
 from optimus_core.cluster.local import LocalCluster
 from optimus_core.cluster.nodes import nodes_from_config
 from optimus_core.declarations import declaration
+from optimus_core.engine.context import ClusterPools
 from optimus_core.errors import SpecificationError
 from optimus_core.pod_rules import Checkpoints
+from optimus_core.pools import read_pools
 from optimus_core.settings import Settings, load_clusters
 from optimus_core.store import Store
 
@@ -77,6 +79,21 @@ def _open(settings: Settings, name: str, declared: Mapping[str, Any], connect: C
         return _kubernetes(name, declared, connect)
     root = Path(settings.home) / "cluster" / name
     return LocalCluster(name, root, nodes_from_config(declared.get("nodes")))
+
+
+def pools_by_cluster(settings: Settings) -> Callable[[str], ClusterPools]:
+    """Return what gives the declared pools of a cluster by its name."""
+    declared = load_clusters(settings.clusters_file) if settings.clusters_file else {}
+
+    @cache
+    def pools_of(name: str) -> ClusterPools:
+        cluster = declared.get(name, {})
+        spaces = cluster.get("namespaces") or ["default"]
+        return ClusterPools(
+            read_pools(cluster.get("pools", {})), spaces[0] if cluster.get("kind") == "kubernetes" else ""
+        )
+
+    return pools_of
 
 
 def _kubernetes(name: str, declaration: Mapping[str, Any], connect: Connect | None) -> Cluster:

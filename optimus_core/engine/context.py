@@ -7,17 +7,27 @@ from dataclasses import dataclass
 
 from optimus_core.cluster.base import Cluster
 from optimus_core.errors import SpecificationError
+from optimus_core.pools import DeclaredPool
 from optimus_core.settings import Settings
 from optimus_core.store import Store
 
 
 @dataclass(frozen=True)
+class ClusterPools:
+    """The declared pools of a cluster, and the namespace of jobs that name none; empty where there are none."""
+
+    pools: tuple[DeclaredPool, ...] = ()
+    namespace: str = ""
+
+
+@dataclass(frozen=True)
 class Context:
-    """The store, the settings and the clusters by name, opened when first used."""
+    """The store, the settings, and the clusters by name, opened when first used, with their pools."""
 
     store: Store
     settings: Settings
     open_cluster: Callable[[str], Cluster]
+    pools: Callable[[str], ClusterPools] = lambda name: ClusterPools()
 
     def cluster(self, name: str) -> Cluster:
         """Return the cluster called ``name``.

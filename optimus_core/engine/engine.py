@@ -8,7 +8,7 @@ from typing import Any
 from optimus_core import checks
 from optimus_core.cluster.base import Cluster
 from optimus_core.engine import rounds, submit
-from optimus_core.engine.clusters import Connect, declare, opener
+from optimus_core.engine.clusters import Connect, declare, opener, pools_by_cluster
 from optimus_core.engine.context import Context
 from optimus_core.engine.identity import Identity
 from optimus_core.engine.reconcile import Step, reconcile
@@ -42,7 +42,8 @@ class Engine:
     ) -> None:
         self.settings = settings
         store = Store(settings.database_url)
-        self.ctx = Context(store, settings, open_cluster or opener(settings, connect, store))
+        clusters = open_cluster or opener(settings, connect, store)
+        self.ctx = Context(store, settings, clusters, pools_by_cluster(settings))
 
     @property
     def store(self) -> Store:

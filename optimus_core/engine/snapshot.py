@@ -22,6 +22,7 @@ from optimus_core.engine.pausing import is_away, paused_seconds
 from optimus_core.engine.slow import REPLACE, finding_of, slow_nodes
 from optimus_core.frameworks import roles
 from optimus_core.job import TrainingJob
+from optimus_core.pools import DeclaredPool
 from optimus_core.reasons import ReasonCode
 from optimus_core.resources import Resources
 from optimus_core.scheduling.types import (
@@ -30,6 +31,7 @@ from optimus_core.scheduling.types import (
     JobView,
     Node,
     PlanSettings,
+    Pool,
     Size,
     Snapshot,
 )
@@ -77,7 +79,19 @@ def take(ctx: Context, name: str, *, refit: bool = True) -> Snapshot:
             nodes=columns.offer(node_view(node) for node in _without_room_of(unplanned, nodes, replicas)),
             jobs=views,
             draining=draining,
+            pools=[pool_view(pool) for pool in ctx.pools(name).pools],
         )
+
+
+def pool_view(pool: DeclaredPool) -> Pool:
+    """Return a declared pool as a plan sees it."""
+    return Pool(
+        name=pool.name,
+        guaranteed=dict(pool.guaranteed.of),
+        guaranteed_share=pool.guaranteed.share or 0.0,
+        ceiling=dict(pool.ceiling.of),
+        ceiling_share=pool.ceiling.share,
+    )
 
 
 def _view_or_reason(

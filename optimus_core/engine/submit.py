@@ -18,6 +18,7 @@ from optimus_core.engine.identity import Identity
 from optimus_core.engine.launch import added_to, needs_of, trial_specs
 from optimus_core.errors import SpecificationError
 from optimus_core.job import TrainingJob, capacity_check
+from optimus_core.pools import pool_of
 from optimus_core.store import ACTIVE, FINAL, GenerationRow, JobRow, Transaction
 
 Added = Mapping[str, Mapping[str, int]]
@@ -56,6 +57,9 @@ def submit(
         SpecificationError: the job can never run on this cluster; nothing was changed.
     """
     name = cluster or ctx.settings.cluster
+    declared = ctx.pools(name)
+    labels = (job.pod.get("metadata") or {}).get("labels")
+    pool = pool_of(declared.pools, job.name, job.pool, job.namespace or declared.namespace, labels)
     added = _check(ctx.cluster(name), job, identity)
     token = uuid4().hex
     with ctx.store.transaction() as tx:
@@ -69,6 +73,7 @@ def submit(
         else:
             action = _next_attempt(tx, row, job, try_number, token, fresh, added)
         if action is not Action.FINISHED:
+            row.pool = pool
             tx.revise(row.cluster)
         return Submission(row.id, row.name, row.token, action)
 
@@ -114,7 +119,6 @@ def _create(
         specification_hash=job.specification_hash,
         priority=job.priority,
         deadline=job.deadline,
-        pool=job.pool,
         wanted=0,
         retries={},
         memory_factor=1.0,
@@ -156,7 +160,7 @@ def _next_attempt(
     row.token, row.try_number, row.attempt = token, try_number, row.attempt + 1
     row.state, row.verdict, row.cause, row.result = "queued", None, None, None
     row.specification, row.specification_hash, row.added = job.to_dict(), job.specification_hash, dict(added) or None
-    row.priority, row.deadline, row.pool = job.priority, job.deadline, job.pool
+    row.priority, row.deadline = job.priority, job.deadline
     row.retries, row.not_before, row.ended_at, row.reason = {}, None, None, None
     row.wanted, row.queued_at, row.started_at = 0, tx.now, None
     if scratch:

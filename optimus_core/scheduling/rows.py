@@ -146,13 +146,9 @@ def _is_plain(demand: Mapping[str, int]) -> bool:
 
 
 def _pool(problem: Problem, pool: Pool) -> PoolRow:
-    guaranteed, ceiling = [], []
-    for resource, whole in zip(problem.resources, problem.capacity, strict=True):
-        own = pool.guaranteed.get(resource, int(pool.guaranteed_share * whole))
-        most = ENDLESS if pool.ceiling_share is None else int(pool.ceiling_share * whole)
-        guaranteed.append(own)
-        ceiling.append(max(own, pool.ceiling.get(resource, most)))
-    return PoolRow(pool.name, tuple(guaranteed), tuple(ceiling))
+    guaranteed, ceiling = pool.limits(dict(zip(problem.resources, problem.capacity, strict=True)))
+    most = tuple(ceiling.get(name, ENDLESS) for name in problem.resources)
+    return PoolRow(pool.name, problem.vector(guaranteed), most)
 
 
 def _row(problem: Problem, job: JobView, ready: set[str], now: float) -> Row:

@@ -7,7 +7,7 @@ the epoch, durations seconds. A snapshot holds everything that :func:`optimus_co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -164,6 +164,17 @@ class Pool(_Frozen):
     """What it never exceeds, of the resources named here."""
     ceiling_share: Annotated[float, Field(ge=0, le=1)] | None = None
     """The same as a part of what the cluster has, of each resource that ``ceiling`` does not name; None: all."""
+
+    def limits(self, capacity: Mapping[str, int]) -> tuple[Amounts, Amounts]:
+        """Return the guarantee and the ceiling in a cluster that has ``capacity``; what has no ceiling is left out.
+
+        A part of the cluster is one of its processors, memory and devices, not of what only stands for something else.
+        """
+        real = {name: whole for name, whole in capacity.items() if " " not in name and name != "pods"}
+        own = {name: int(self.guaranteed_share * whole) for name, whole in real.items()} | self.guaranteed
+        most = {} if self.ceiling_share is None else {n: int(self.ceiling_share * whole) for n, whole in real.items()}
+        most |= self.ceiling
+        return own, {name: max(amount, own.get(name, 0)) for name, amount in most.items()}
 
 
 class Draining(_Frozen):

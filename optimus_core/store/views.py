@@ -128,6 +128,13 @@ def titles_of(tx: Transaction, dags: Collection[str], names: Iterable[str]) -> d
     return {name: title for name, title in tx.session.execute(query)}
 
 
+def waiting_by_pool(tx: Transaction, cluster: str) -> dict[str, int]:
+    """Return how many jobs of a cluster wait, by their pool."""
+    waits = JobRow.state.in_(("queued", "paused"))
+    query = select(JobRow.pool, func.count()).where(JobRow.cluster == cluster, waits).group_by(JobRow.pool)
+    return {pool: count for pool, count in tx.session.execute(query)}
+
+
 def states_of(tx: Transaction, dags: Collection[str]) -> dict[str, int]:
     """Return how many live jobs of ``dags`` are in each state."""
     query = select(JobRow.state, func.count(JobRow.id)).where(JobRow.dag_id.in_(dags), JobRow.state.in_(LIVE))

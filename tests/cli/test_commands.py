@@ -74,7 +74,7 @@ def test_an_unknown_job_is_told_by_every_command(optimus, command):
 def test_plan_shows_what_the_next_round_would_do_and_changes_nothing(engine, optimus, optimus_json):
     before = engine.history(1)
     plan = optimus_json("plan")
-    assert set(plan) == {"cluster", "time", "decisions", "free"}
+    assert set(plan) == {"cluster", "time", "decisions", "free", "pools"}
     (decision,) = plan["decisions"]
     assert decision["text"]
     assert decision["size"]["workers"] >= 1

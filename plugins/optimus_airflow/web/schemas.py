@@ -166,6 +166,18 @@ class RoundLine(BaseModel):
     changes: int
 
 
+class Pool(BaseModel):
+    """A pool of a cluster: amounts by resource, ``cpu`` in millicores, ``memory`` in bytes, devices in pieces."""
+
+    name: str
+    guaranteed: dict[str, int]
+    ceiling: dict[str, int]
+    held: dict[str, int]
+    borrowed: dict[str, int]
+    jobs: int
+    waiting: int
+
+
 class ClusterView(BaseModel):
     """A cluster; ``error`` says why its nodes are not known."""
 
@@ -173,6 +185,7 @@ class ClusterView(BaseModel):
     error: str | None
     planned_at: str | None
     nodes: list[Node]
+    pools: list[Pool]
     queue: list[Waiting]
     sizes: list[HeldSize]
     rounds: list[RoundLine]
