@@ -160,6 +160,11 @@ def test_what_stays_is_tried_once(status, kind):
     assert len(connection.calls) == 1
 
 
+def test_a_conflict_is_no_word_on_what_is_only_read():
+    with pytest.raises(ClusterUnavailable):
+        Api("prod", Answers(answer(409, "no"))).get("/pods/a")
+
+
 def test_a_server_that_is_not_there_can_not_be_reached():
     with pytest.raises(ClusterUnavailable, match="prod can't be reached: refused"):
         Api("prod", Answers(OSError("refused\nand more"))).get("/pods/a")

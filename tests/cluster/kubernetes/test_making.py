@@ -9,7 +9,7 @@ from optimus_core.cluster.base import ReplicaSpec, Role
 from optimus_core.cluster.kubernetes import KubernetesCluster
 from optimus_core.cluster.kubernetes.api import Api
 from optimus_core.cluster.kubernetes.status import GENERATION, JOB
-from optimus_core.errors import ClusterRefusesNow, NameTaken
+from optimus_core.errors import ClusterRefusesNow, ClusterUnavailable, NameTaken
 from optimus_core.resources import Resources
 
 SPEC = ReplicaSpec(
@@ -63,3 +63,12 @@ def test_a_pod_that_a_quota_refuses_takes_its_group_with_it(there, kind):
     with pytest.raises(kind):
         create(connection)
     assert connection.deleted == ["/api/v1/namespaces/x/configmaps/a-g1"]
+
+
+def test_what_is_in_the_way_of_a_new_object_and_gone_when_it_is_looked_at_is_tried_again():
+    class JustGone(FullQuota):
+        def call_api(self, path, method, **more):
+            raise self._error(409 if method == "POST" else 404, "already exists" if method == "POST" else "not found")
+
+    with pytest.raises(ClusterUnavailable, match="ConfigMap a of cluster kube is just being deleted"):
+        create(JustGone(None))
