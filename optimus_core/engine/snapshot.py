@@ -72,6 +72,7 @@ def take(ctx: Context, name: str, *, refit: bool = True) -> Snapshot:
                     views.append(view)
                 else:
                     unplanned.append(row.name)
+        unplanned += of_job.keys() - {row.name for row in jobs}  # of another store, or come late: they hold room
         return Snapshot(
             time=tx.now.timestamp(),
             cluster=name,

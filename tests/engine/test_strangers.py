@@ -126,3 +126,14 @@ def test_a_name_that_stays_in_use_fails_the_start_once_its_time_is_over(driver, 
     report = driver.to_end(made.job_id)
     assert (report.state, report.reason_code) == ("failed", "start_timeout")
     assert "digits-worker-0 is of somebody else" in report.reason
+
+
+def test_what_replicas_of_a_job_that_the_store_does_not_know_hold_is_not_planned_with(driver, make_job, script):
+    made = driver.submit(make_job(workers=(1, 8), STEPS=100_000))
+    driver.engine.pin("digits", "ann", workers=3)
+    driver.to_size(made.job_id, 3)
+    with driver.ctx.store.transaction() as tx:
+        tx.session.delete(tx.job(made.job_id))
+    held = [replica.node for replica in driver.alive()]
+    free = driver.engine.peek()[1].free
+    assert {node: amounts["cpu"] for node, amounts in free.items()} == {n: 4000 - 1000 * held.count(n) for n in "ab"}

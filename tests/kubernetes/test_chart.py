@@ -62,6 +62,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "no permissions": LEAST | {"rbac": {"create": False}, "capacity": {"readAllPods": False}},
     "no pods": {"store": LEAST["store"], "migration": {"enabled": False}, "test": {"enabled": False}},
     "a claim": LEAST | {"checkpoints": {"existingClaim": "shared"}},
+    "a claim for each job": LEAST | {"checkpoints": {"perJob": True, "storageClassName": "nfs", "size": "5Gi"}},
     "a bucket": LEAST | {"checkpoints": {"url": "s3://bucket/path"}},
 }
 IN_NAMESPACE = {
@@ -260,10 +261,11 @@ def test_an_account_that_is_there_gets_the_roles(render: Render) -> None:
     [
         (FULL, {"claim": "optimus-checkpoints"}),
         (VALUES["a claim"], {"claim": "shared"}),
+        (VALUES["a claim for each job"], {"storage_class": "nfs", "size": "5Gi"}),
         (VALUES["a bucket"], {"url": "s3://bucket/path"}),
         (LEAST, None),
     ],
-    ids=["full", "claim", "bucket", "none"],
+    ids=["full", "claim", "claim for each job", "bucket", "none"],
 )
 def test_optimus_reads_the_configuration(
     render: Render, values: Object, checkpoints: Object | None, tmp_path: Path
@@ -449,6 +451,8 @@ def test_an_unknown_key_is_refused_at_each_level(helm: Helm, path: tuple[Any, ..
         ({"image": IMAGE, "store": {"url": "mysql://u:hidden@db/x"}}, "names no PostgreSQL database"),
         (FULL | {"migration": {"hook": True}}, "the hook runs before the chart makes it"),
         (FULL | {"checkpoints": {"create": True, "url": "s3://b"}}, "checkpoints have one place"),
+        (FULL | {"checkpoints": {"perJob": True, "url": "s3://b"}}, "checkpoints have one place"),
+        (FULL | {"checkpoints": {"perJob": True}}, "Write checkpoints.storageClassName"),
         (LEAST | {"settings": {"interval": 1}}, "additional properties 'interval' not allowed"),
         (LEAST | {"settings": {"database_url": "x"}}, "additional properties 'database_url' not allowed"),
         (LEAST | {"settings": {"young_factor": 2}}, "/settings/young_factor"),

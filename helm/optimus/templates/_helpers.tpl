@@ -154,10 +154,13 @@ seccompProfile:
 {{- fail "migration.hook is true, and the secret comes from store.url: the hook runs before the chart makes it. Use store.existingSecret, or migration.hook: false." -}}
 {{- end -}}
 {{- $places := list -}}
-{{- range $key, $given := dict "create" .Values.checkpoints.create "existingClaim" .Values.checkpoints.existingClaim "url" .Values.checkpoints.url -}}
+{{- range $key, $given := dict "create" .Values.checkpoints.create "perJob" .Values.checkpoints.perJob "existingClaim" .Values.checkpoints.existingClaim "url" .Values.checkpoints.url -}}
 {{- if $given -}}{{- $places = append $places (printf "checkpoints.%s" $key) -}}{{- end -}}
 {{- end -}}
 {{- if gt (len $places) 1 -}}
 {{- fail (printf "%s are given; checkpoints have one place. Leave one of them." (join " and " $places)) -}}
+{{- end -}}
+{{- if and .Values.checkpoints.perJob (not .Values.checkpoints.storageClassName) -}}
+{{- fail "checkpoints.perJob is true, but no class says of what a job's claim is made. Write checkpoints.storageClassName." -}}
 {{- end -}}
 {{- end -}}

@@ -8,7 +8,6 @@ from typing import Any
 
 from optimus_core.cluster.base import NodeInfo, Taint
 from optimus_core.cluster.kubernetes.requests import amounts, pod_requests
-from optimus_core.cluster.kubernetes.status import JOB
 from optimus_core.resources import Resources, parse_quantity
 
 PODS = "pods"
@@ -17,11 +16,16 @@ Object = Mapping[str, Any]
 
 
 def node_infos(nodes: Iterable[Object], pods: Iterable[Object]) -> list[NodeInfo]:
-    """Return what each node offers: others' pods that have not ended are counted, those that terminate too."""
+    """Return what each node offers, and what pods of others ask for of it that have not ended, terminating ones too.
+
+    Args:
+        nodes: the nodes.
+        pods: the pods of others.
+    """
     used: dict[str, Resources] = defaultdict(Resources)
     for pod in pods:
         node = (pod.get("spec") or {}).get("nodeName")
-        if node and not is_ours(pod) and not has_ended(pod):
+        if node and not has_ended(pod):
             used[node] = used[node] + pod_requests(pod["spec"]) + Resources({PODS: 1})
     return [_info(node, used[node["metadata"]["name"]]) for node in nodes]
 
@@ -45,11 +49,6 @@ def is_ready(node: Object) -> bool:
     """Say whether the node's kubelet has lately said that it is ready."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
-
-
-def is_ours(pod: Object) -> bool:
-    """Say whether a pod is a replica of a job."""
-    return JOB in ((pod.get("metadata") or {}).get("labels") or {})
 
 
 def has_ended(pod: Object) -> bool:

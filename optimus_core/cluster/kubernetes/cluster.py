@@ -52,6 +52,7 @@ PORT = 20000
 """The first port that replicas listen on; generations take turns, so that an old and a new one can't meet."""
 _PORTS = 10000
 _PARALLEL = 8
+_NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 _LARGEST_READ = 32 << 20
 _REST_SECONDS = 5.0
 """How long the follower of an ended container may take to bring its next line."""
@@ -91,10 +92,18 @@ class KubernetesCluster:
         return builtins.list(self._api.items("/api/v1/nodes"))
 
     def _pods_of_others(self) -> builtins.list[Json]:
-        """Return the pods of others that have not ended: ours are listed on their own."""
-        query = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed", "labelSelector": f"!{JOB}"}
+        """Return the pods of others that have not ended: ours are listed on their own.
+
+        Jobs in other namespaces belong to another Optimus, or to this one by another way.
+        """
+        query = {"fieldSelector": _NOT_ENDED, "labelSelector": f"!{JOB}"}
+        elsewhere = ",".join([_NOT_ENDED, *(f"metadata.namespace!={space}" for space in self.namespaces)])
         try:
-            return builtins.list(self._api.items("/api/v1/pods", **query))
+            found = at_once(
+                lambda: builtins.list(self._api.items("/api/v1/pods", **query)),
+                lambda: builtins.list(self._api.items("/api/v1/pods", fieldSelector=elsewhere, labelSelector=JOB)),
+            )
+            return found[0] + found[1]
         except PermissionMissing as error:
             self._tell_once(f"{error} Until then, what pods of other namespaces ask for is not counted.")
             return [pod for space in self.namespaces for pod in self._api.items(_pods(space), **query)]

@@ -4,7 +4,6 @@ import pytest
 
 from optimus_core.cluster.base import Taint
 from optimus_core.cluster.kubernetes.capacity import PODS, node_infos
-from optimus_core.cluster.kubernetes.status import JOB
 from optimus_core.resources import Resources
 
 GIB = 1 << 30
@@ -22,8 +21,8 @@ def node(name="a", ready="True", allocatable=None, **spec):
     }  # fmt: skip
 
 
-def pod(at="a", cpu="1", phase="Running", ours=False, deleted=False):
-    metadata = {"name": "p", "labels": {JOB: "train"} if ours else {"app": "web"}}
+def pod(at="a", cpu="1", phase="Running", deleted=False):
+    metadata = {"name": "p", "labels": {"app": "web"}}
     if deleted:
         metadata["deletionTimestamp"] = "2026-12-02T09:26:20Z"
     spec = {"containers": [{"resources": {"requests": {"cpu": cpu}}}]} | ({"nodeName": at} if at else {})
@@ -48,7 +47,6 @@ def test_a_node_offers_what_is_allocatable_and_a_number_of_pods():
         pytest.param(pod(at=None, phase="Pending"), 0, id="no-node-yet"),
         pytest.param(pod(at="b"), 0, id="on-another-node"),
         pytest.param(pod(at="gone"), 0, id="on-a-node-that-is-not-listed"),
-        pytest.param(pod(ours=True), 0, id="ours"),
         pytest.param({"metadata": {"name": "p"}, "spec": {"nodeName": "a"}}, 0, id="without-anything"),
     ],
 )
@@ -58,7 +56,7 @@ def test_pods_of_others_that_have_not_ended_are_counted(given, counted):
 
 
 def test_pods_of_others_take_places_for_pods():
-    (info,) = node_infos([node()], [pod(), pod(cpu="0"), pod(ours=True), pod(phase="Failed")])
+    (info,) = node_infos([node()], [pod(), pod(cpu="0"), pod(phase="Failed")])
     assert info.others == Resources({"cpu": 1000, PODS: 2})
 
 
