@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,24 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, real_airflow: Any) -> Iter
         found.run_id = found.trigger("paged")
         found.await_task("paged", found.run_id, "train", "deferred", seconds=300)
         yield found
+        _stop_jobs(found)
     finally:
         found.stop()
+
+
+def _stop_jobs(airflow: Any) -> None:
+    """Leave no replica behind."""
+    headers = {"Authorization": f"Bearer {airflow.tokens['ursula']}"}
+    with httpx.Client(base_url=f"{airflow.url}/optimus/api", headers=headers, timeout=60) as client:
+
+        def live() -> list[dict[str, Any]]:
+            return list(client.get("/jobs", params={"live": True}).json()["jobs"])
+
+        for job in live():
+            client.post(f"/jobs/{job['name']}/stop", json={})
+        end = time.monotonic() + 30
+        while live() and time.monotonic() < end:
+            time.sleep(1)
 
 
 @pytest.fixture(scope="session")

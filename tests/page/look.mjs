@@ -41,6 +41,7 @@ try {
   if (asked.after) await page.locator("#optimus").getByText(asked.after).first().waitFor({ timeout: 60_000 });
   await page.evaluate(axe);
   const found = await page.evaluate(() => globalThis.axe.run("#optimus"));
+  if (asked.scroll) await page.locator("#optimus").getByText(asked.scroll, { exact: true }).first().evaluate((found) => found.scrollIntoView());
   if (asked.shot) await page.screenshot({ path: asked.shot });
   console.log(JSON.stringify({
     text: await page.locator("#optimus").innerText(),

@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = [pytest.mark.e2e]
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-PICTURES = ("cluster-light-1280", "cluster-dark-390", "job-task-dark", "job-dag-light")
+PICTURES = ("cluster-light-1280", "cluster-dark-390", "job-task-dark", "job-dag-light", "job-drawn")
 
 
 def shot(name: str) -> dict[str, str]:
@@ -53,15 +53,12 @@ def test_a_job_is_a_tab(airflow, look, place, theme, request):
     assert seen["serious"] == []
 
 
-def test_a_job_is_drawn_with_its_fit_its_speeds_and_its_cost(airflow, look):
-    seen = look(f"/dags/paged/runs/{airflow.run_id}/tasks/train/plugin/optimus-task", wait="80 % band", width=390)
-    for told in (
-        "loss, fit (dashed)",
-        "ends when the script does",
-        "Workers 1 to 2 across",
-        "replica-hours",
-        "predict",
-    ):
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_job_is_drawn_with_its_fit_its_speeds_and_its_cost(airflow, look, width):
+    picture = shot("job-drawn") if width == 1280 else {}
+    place = f"/dags/paged/runs/{airflow.run_id}/tasks/train/plugin/optimus-task"
+    seen = look(place, wait="80 % band", width=width, scroll="Loss and its prediction", **picture)
+    for told in ("fit (dashed)", "ends when the script does", "Workers 1 to 2 across", "replica-hours", "Attempts"):
         assert told in seen["text"]
     assert harmless(seen)
     assert seen["serious"] == []

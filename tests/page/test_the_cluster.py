@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 pytestmark = [pytest.mark.e2e]
 ROOT = Path(__file__).parents[2]
+IMAGES = ROOT / "docs" / "images"
 PAGE = "/plugin/optimus"
 
 
@@ -27,7 +29,8 @@ def waiting(airflow: Any) -> None:
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_who_waits_stands_in_the_queue_with_its_reason(look, width):
-    seen = look(PAGE, wait="Waits for room for 1 worker", width=width)
+    picture = {"shot": str(IMAGES / "cluster-queue.png")} if width == 1280 and os.environ.get("SHOTS") else {}
+    seen = look(PAGE, wait="Waits for room for 1 worker", width=width, scroll="Queue", **picture)
     assert "crowded.train" in seen["text"]
     assert "predicted start" in seen["text"].lower()
     assert harmless(seen)
