@@ -11,6 +11,7 @@ from typing import Any
 from optimus_core.engine import charts
 from optimus_core.engine.context import Context
 from optimus_core.engine.downsample import downsample
+from optimus_core.engine.replicas import replicas_of
 from optimus_core.engine.report import JobReport, event_dict, generation_dict, job_report, report_of
 from optimus_core.store import JobRow, Transaction
 from optimus_core.store.views import Wanted, events_page, generations_of, jobs_page, present_generations
@@ -19,9 +20,6 @@ from optimus_core.telemetry.series import BoundedSeries
 MOST_GENERATIONS = 500
 MOST_SERIES = 50
 MOST_SPEEDS = 200
-MOST_OUTPUTS = 50
-MOST_TAIL = 4000
-"""Characters of a replica's last output."""
 _TOLD = ("predicted_seconds", "seconds_saved_by_one_worker", "seconds_saved_by_one_server", "remaining", "young")
 """What of an estimate people read; the models themselves are drawn."""
 
@@ -54,18 +52,16 @@ def job_detail(ctx: Context, job_id: int, *, points: int, events_after: int, eve
         row = tx.peek_job(job_id)
         if row is None:
             return {}
+        generations = generations_of(tx, [job_id], MOST_GENERATIONS)
         return {
             "job": quiet(job_report(tx, row)),
             "estimate": {name: (row.estimate or {}).get(name) for name in _TOLD},
             "charts": charts.of_job(tx, row),
-            "generations": [generation_dict(g) for g in generations_of(tx, [job_id], MOST_GENERATIONS)],
+            "generations": [generation_dict(g) for g in generations],
             "events": [{"id": e.id} | event_dict(e) for e in events_page(tx, job_id, after=events_after, limit=events)],
             "series": _series(tx, job_id, points),
             "speeds": _speeds(tx, row),
-            "replicas": [
-                {"replica": o.replica, "generation": o.generation, "ended": o.ended, "tail": o.tail[-MOST_TAIL:]}
-                for o in tx.outputs(job_id)[-MOST_OUTPUTS:]
-            ],
+            "replicas": replicas_of(tx, row, generations),
         }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Select, func, or_, select
 
-from optimus_core.store.tables import ClusterRow, EventRow, GenerationRow, JobRow, RoundRow
+from optimus_core.store.tables import ClusterRow, EventRow, GenerationRow, JobRow, OutputRow, RoundRow
 from optimus_core.store.transaction import LIVE, Transaction
 
 Plain = tuple[Any, ...]
@@ -88,6 +88,13 @@ def events_page(tx: Transaction, job_id: int, *, after: int, limit: int) -> list
     if after:
         return list(tx.session.scalars(query.order_by(EventRow.id).limit(limit)))
     return list(tx.session.scalars(query.order_by(EventRow.id.desc()).limit(limit)))[::-1]
+
+
+def newest_outputs(tx: Transaction, job_id: int, limit: int) -> list[OutputRow]:
+    """Return at most ``limit`` outputs of a job's replicas, those of the newest generations, oldest first."""
+    query = select(OutputRow).where(OutputRow.job_id == job_id)
+    query = query.order_by(OutputRow.generation.desc(), OutputRow.replica.desc(), OutputRow.uid.desc())
+    return list(tx.session.scalars(query.limit(limit)))[::-1]
 
 
 def jobs_since(tx: Transaction, dags: Collection[str], cluster: str, since: datetime, limit: int) -> list[Plain]:

@@ -75,3 +75,13 @@ def test_a_long_history_is_told_from_its_end_and_with_a_cursor_from_there(driver
     newest, first = told(0)
     assert newest == list(range(20, 30))
     assert told(first - 11)[0] == list(range(10, 20))
+
+
+def test_a_replica_is_told_with_its_node_and_its_last_lines(driver, make_job):
+    made = driver.submit(make_job(STEPS=4000, PAUSE=0.02))
+    driver.to_step(made.job_id, 5)
+    found = views.job_detail(driver.engine.ctx, made.job_id, points=4, events_after=0, events=0)
+    (replica,) = found["replicas"]
+    (node,) = found["generations"][-1]["placement"]
+    assert (replica["node"], replica["generation"], replica["ended"]) == (node, 1, False)
+    assert "step" in replica["tail"]

@@ -32,7 +32,7 @@ export type Detail = {
   estimate: { seconds_saved_by_one_worker?: number | null; seconds_saved_by_one_server?: number | null };
   events: Happening[];
   speeds: { servers: number; workers: number; steps_per_second: number; samples: number }[];
-  replicas: { replica: string; generation: number; tail: string }[];
+  replicas: { replica: string; generation: number; ended: boolean; node: string | null; steps_per_second: number | null; tail: string }[];
 };
 export type Amounts = Record<string, number>;
 export type Node = { name: string; ready: boolean; allocatable: Amounts; others: Amounts; jobs: Record<string, Amounts> };

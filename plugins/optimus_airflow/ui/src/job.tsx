@@ -65,7 +65,10 @@ export const JobView = ({ name }: { name: string }) => {
               {detail.replicas.length === 0 && <Text color="fg.muted">None has written anything yet.</Text>}
               {detail.replicas.slice(-20).map((r, i) => (
                 <Box key={i} my={2}>
-                  <Text fontWeight="bold">{r.replica}, generation {r.generation}</Text>
+                  <Text>
+                    <b>{r.replica}</b>, generation {r.generation}{r.node && ` on node ${r.node}`}{r.ended && ", ended"}
+                    {r.steps_per_second !== null && `, ${r.steps_per_second.toPrecision(3)} steps per second`}
+                  </Text>
                   <Code as="pre" display="block" whiteSpace="pre-wrap" overflowWrap="anywhere" dir="auto">{r.tail.split("\n").slice(-10).join("\n")}</Code>
                 </Box>
               ))}
