@@ -2,7 +2,7 @@
 
 SQLite under SQLAlchemy's defaults loses concurrent updates without an error. Every transaction here begins with
 ``BEGIN IMMEDIATE`` (the write lock is taken before the first read) on a WAL file, and no connection outlives its
-use, since task processes are forked.
+use, since task processes are forked; one that does nothing keeps the file open (:mod:`.anchor`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool
 
 from optimus_core.errors import SpecificationError, StoreError
+from optimus_core.store.anchor import Anchor
 
 _BUSY_SECONDS = 30
 """How long a SQLite writer waits for another; one transaction takes milliseconds."""
@@ -101,7 +102,9 @@ def _open_sqlite(url: URL) -> Engine:
             "Set OPTIMUS_HOME, or [optimus] database_url, to a place that can be written."
         ) from error
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": _BUSY_SECONDS})
+    anchor = Anchor(url.database)
     event.listen(engine, "connect", _set_up_connection)
+    event.listen(engine, "connect", lambda *_: anchor.hold())
     event.listen(engine, "begin", _begin_immediately)
     return engine
 
