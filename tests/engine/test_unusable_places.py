@@ -96,16 +96,15 @@ def test_what_keeps_a_job_from_its_new_size_is_said_and_the_old_one_runs_on(driv
 
 
 def test_a_cluster_that_cant_be_seen_gives_no_verdict_however_long(driver, make_job):
-    made = driver.submit(make_job(start_timeout=0.2, STEPS=100_000))
+    made = driver.submit(make_job(start_timeout=2, STEPS=100_000))
     driver.to_step(made.job_id, 1)
-    before = driver.events(made.job_id, "failed")  # a slow machine may need more than one start
     replicas = driver.cluster.root / "replicas"
     with file_in_place_of(replicas):
         for _ in range(3):
             assert driver.engine.step(made.job_id).phase == "unknown"
-            time.sleep(0.2)
+            time.sleep(0.8)
         assert "Not a directory" in driver.report(made.job_id).reason
-        assert driver.events(made.job_id, "failed") == before
+        assert driver.events(made.job_id, "failed") == []
         assert driver.report(made.job_id).phase == "running"
     before = driver.report(made.job_id).step
     assert driver.to_step(made.job_id, before + 1).reason_code != "cluster_unavailable"
