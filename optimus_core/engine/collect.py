@@ -18,7 +18,7 @@ from optimus_core.engine.context import Context
 from optimus_core.engine.launch import checkpoint_folder, checkpoint_place, job_of
 from optimus_core.engine.reader import Reader, Reading
 from optimus_core.engine.stopping import is_met
-from optimus_core.errors import SpecificationError
+from optimus_core.errors import ClusterUnavailable, SpecificationError
 from optimus_core.job import TrainingJob
 from optimus_core.store import (
     GenerationRow,
@@ -47,16 +47,46 @@ _GENERATION_FOLDER = re.compile(r"/g([0-9]{6,})/")
 """How it names that of a generation's checkpoints."""
 _STEP_FOLDER = re.compile(r"step-([0-9]{12,18})")
 """How ``optimus_train`` names the folder of a checkpoint."""
+_MOST_FAILURES = 2
+"""Replicas whose output can't be read in one step before the others are not tried: each may cost a time-out."""
 _MOST_TOLD = 5
 """Gaps of a replica's output that are told of in the history; its row counts all."""
 
 
-def collect(ctx: Context, job: JobRow, replicas: Sequence[Replica], cluster: Cluster) -> None:
-    """Read what the job's replicas have written since the last time."""
+def collect(ctx: Context, job: JobRow, replicas: Sequence[Replica], cluster: Cluster) -> ClusterUnavailable | None:
+    """Read what the job's replicas have written since the last time.
+
+    Returns:
+        Why the output of some can't be read now, which must not keep the job from being judged and stopped.
+    """
+    failures: list[ClusterUnavailable] = []
     for replica in replicas:
         leads = replica.role is Role.WORKER and replica.index == 0
         if leads or replica.phase.ended:
-            read_all(ctx, job, replica, cluster)
+            try:
+                read_all(ctx, job, replica, cluster)
+            except ClusterUnavailable as error:
+                failures.append(error)
+        if len(failures) == _MOST_FAILURES:
+            break
+    return failures[0] if failures else None
+
+
+def unread(ctx: Context, job: JobRow, replicas: Sequence[Replica]) -> list[Replica]:
+    """Return the ended replicas whose output was not read to its end."""
+    with ctx.store.transaction() as tx:
+        read = {row.uid for row in tx.outputs(job.id) if row.ended}
+    return [replica for replica in replicas if replica.phase.ended and replica.uid not in read]
+
+
+def give_up(ctx: Context, job: JobRow, replicas: Sequence[Replica]) -> None:
+    """Take the rest of the output of ended replicas for lost, and tell so in the history."""
+    for replica in replicas:
+        with ctx.store.transaction() as tx:
+            known = tx.output(job.id, replica.name, replica.uid)
+            owner, row = _rows(tx, job, replica, known.cursor if known is not None else None)
+            if owner is not None and row is not None:
+                _keep(ctx, tx, owner, row, Output((), row.cursor or "", ended=True, missed=True))
 
 
 def read_all(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster) -> None:

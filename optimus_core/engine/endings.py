@@ -69,9 +69,17 @@ def note_unavailable(ctx: Context, job_id: int, error: Exception) -> None:
             row.reason = reason
 
 
+def note_unplanned(ctx: Context, cluster: str, error: Exception) -> None:
+    """Keep for all that wait for a plan why there is none."""
+    with ctx.store.transaction() as tx:
+        waiting = [row.id for row in tx.jobs(cluster=cluster, states=("queued",))]
+    for job_id in waiting:
+        note_unavailable(ctx, job_id, error)
+
+
 def note_available(ctx: Context, job: JobRow) -> None:
-    """Put the reason of its size in the place of that, now that something can be done."""
-    if (job.reason or {}).get("code") != UNAVAILABLE:
+    """Put the reason of its size in the place of that, now that something can be done; who waits is told by a round."""
+    if (job.reason or {}).get("code") != UNAVAILABLE or job.state == "queued":
         return
     with contextlib.suppress(*CONFLICTS), ctx.store.transaction() as tx:
         row = tx.job(job.id)
@@ -225,7 +233,15 @@ def _confirm_criterion(ctx: Context, tx: Transaction, owner: JobRow, row: Genera
 
 
 def finish(ctx: Context, job: JobRow, cluster: Cluster) -> None:
-    """No replica is left of a stopping job: write its final state and what it came to."""
+    """No replica is left of a stopping job: remove their objects, then write its final state and what it came to.
+
+    In this order: once its state is final nobody drives it any more, and what could not be removed would stay.
+
+    Raises:
+        ClusterUnavailable: the objects can't be removed now; the job has not ended, and the next step tries again.
+    """
+    if not _is_kept(job):
+        cluster.forget(job.name)
     with ctx.store.transaction() as tx:
         owner = tx.job(job.id)
         if owner is None or owner.state != "stopping":
@@ -240,11 +256,12 @@ def finish(ctx: Context, job: JobRow, cluster: Cluster) -> None:
             _learn(tx, owner)
         tx.record(owner, owner.state, None, **(owner.cause or {}))
         tx.revise(owner.cluster)
-        kept = {"keep_pod": True, "delete_succeeded_pod": owner.state != "succeeded"}.get(
-            owner.specification.get("on_finish", "")
-        )
-    if not kept:
-        cluster.forget(job.name)
+
+
+def _is_kept(job: JobRow) -> bool:
+    """Say whether what has ended of the job's replicas stays to be looked at."""
+    on_finish = job.specification.get("on_finish", "")
+    return on_finish == "keep_pod" or (on_finish == "delete_succeeded_pod" and job.verdict != "succeeded")
 
 
 def _learn(tx: Transaction, owner: JobRow) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from optimus_core import checks
 from optimus_core.cluster.base import Cluster
-from optimus_core.engine import rounds, submit
+from optimus_core.engine import endings, rounds, submit
 from optimus_core.engine.clusters import Connect, declare, opener, pools_by_cluster
 from optimus_core.engine.context import Context
 from optimus_core.engine.identity import Identity
@@ -99,8 +99,11 @@ class Engine:
         name = cluster or self.settings.cluster
         try:
             return rounds.round_(self.ctx, name)
-        except (ClusterUnavailable, *CONFLICTS):
-            return None
+        except ClusterUnavailable as error:
+            endings.note_unplanned(self.ctx, name, error)
+        except CONFLICTS:
+            pass  # the next round comes soon
+        return None
 
     def upkeep(self, cluster: str = "") -> dict[str, Step]:
         """Drive forsaken jobs, stop orphans, delete checkpoints that nobody needs; return the steps taken."""

@@ -26,6 +26,8 @@ from optimus_core.reasons import ReasonCode
 from optimus_core.store import ACTIVE, CONFLICTS, FINAL, GenerationRow, JobRow, is_of_the_store
 
 _log = logging.getLogger(__name__)
+_OUTPUT_SECONDS = 60.0
+"""How long the end of a job is put off while the last output of a replica can't be read, such as on a lost node."""
 NAMESAKE = ReasonCode.WAITS_FOR_NAMESAKE.value
 """Reason of a job whose names are still in use, such as by replicas of a job that was deleted while it ran."""
 
@@ -50,6 +52,8 @@ class View:
     replicas: list[Replica]
     strangers: list[Replica]
     """Replicas of the job's name that another row asked for: not looked at, and in the way of ours."""
+    unreadable: ClusterUnavailable | None = None
+    """Why the output of some replicas can't be read now."""
 
     def alive(self, number: int | None = None) -> list[Replica]:
         """Return the replicas that may still do something, of one generation or of all."""
@@ -85,7 +89,10 @@ def reconcile(ctx: Context, job_id: int) -> Step:
             return view
         _collect(view)
         step = _act(view)
-        endings.note_available(ctx, view.job)
+        if view.unreadable is not None:
+            endings.note_unavailable(ctx, job_id, view.unreadable)
+        else:
+            endings.note_available(ctx, view.job)
         return step
     except ClusterUnavailable as error:
         endings.note_unavailable(ctx, job_id, error)
@@ -97,13 +104,25 @@ def reconcile(ctx: Context, job_id: int) -> Step:
 def _collect(view: View) -> None:
     """Read outputs; whatever a script prints, its job can still be judged and stopped."""
     try:
-        collect.collect(view.ctx, view.job, view.replicas, view.cluster)
-    except ClusterUnavailable:
-        raise
+        view.unreadable = collect.collect(view.ctx, view.job, view.replicas, view.cluster)
+        if view.unreadable is not None:
+            collect.give_up(view.ctx, view.job, [r for r in _unread(view) if _is_long_gone(view, r.generation)])
     except Exception as error:
         if is_of_the_store(error):
             raise
         _log.exception("the output of job %s can't be taken in", view.job.name)
+
+
+def _unread(view: View) -> list[Replica]:
+    """Return the ended replicas that must not be removed yet, since there is more to be read of them."""
+    return collect.unread(view.ctx, view.job, view.replicas)
+
+
+def _is_long_gone(view: View, number: int) -> bool:
+    """Say whether a generation has been gone for so long that its output is waited for no more."""
+    gone = next((g.gone_at for g in view.generations if g.number == number), None)
+    with view.ctx.store.transaction() as tx:
+        return gone is not None and tx.now - gone > timedelta(seconds=_OUTPUT_SECONDS)
 
 
 def _look(ctx: Context, job_id: int) -> View | Step | None:
@@ -177,6 +196,8 @@ def _stop(view: View) -> Step:
                 generation.state, generation.gone_at = "superseded", tx.now
     if view.alive() or view.active():
         return Step("stopping", 0.0 if view.active("starting", "running") else min(view.ctx.settings.poll_seconds, 1.0))
+    if _unread(view):
+        return Step("reading output", 1.0)
     endings.finish(view.ctx, view.job, view.cluster)
     return Step(view.job.verdict or "stopped", 0.0, final=True)
 
@@ -207,7 +228,7 @@ def _watch(view: View, generation: GenerationRow) -> Step:
         return Step("criterion met", 0.0)
     if view.wanted is not None:
         return _resize(view, generation, view.wanted)
-    if collect.is_hung(view.ctx, view.job, generation):
+    if view.unreadable is None and collect.is_hung(view.ctx, view.job, generation):
         endings.fail_as(view.ctx, view.job, generation, "hung", {"step": view.job.step or 0})
         return Step("hung", 0.0)
     stragglers.watch(view.ctx, view.job, generation, present, view.cluster)
@@ -228,7 +249,8 @@ def _await_start(view: View, generation: GenerationRow, present: Sequence[Replic
                 job.reason = row.reason  # whatever it was that it waited for
                 job.started_at = job.started_at or tx.now
                 tx.record(job, "running", row.number, servers=row.servers, workers=row.workers)
-        view.cluster.forget(view.job.name, before=generation.number)
+        if not _unread(view):
+            view.cluster.forget(view.job.name, before=generation.number)
         return Step("running", min(view.ctx.settings.poll_seconds, 1.0))
     waiting = next((r for r in sorted(present, key=lambda r: r.name) if r.phase is Phase.PENDING and r.reason), None)
     if waiting is not None and waiting.reason == HELD:

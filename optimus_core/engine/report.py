@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from optimus_core.reasons import render
-from optimus_core.store import ACTIVE, FINAL, EventRow, GenerationRow, JobRow, Transaction
+from optimus_core.reasons import ReasonCode, render
+from optimus_core.store import ACTIVE, FINAL, LIVE, EventRow, GenerationRow, JobRow, Transaction
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def report_of(row: JobRow, generations: list[GenerationRow], now: datetime) -> J
     """Return the report of a job with these generations, oldest first, as it stands at ``now``."""
     present = next((g for g in reversed(generations) if g.state in ("starting", "running")), None)
     estimate = row.estimate or {}
-    reason = row.cause if row.state in FINAL or row.state == "stopping" else row.reason
+    reason = row.reason if row.state in LIVE and not _is_stopped_for(row) else row.cause
     return JobReport(
         id=row.id,
         name=row.name,
@@ -152,6 +152,11 @@ def event_dict(row: EventRow) -> dict[str, Any]:
         "cause": row.cause,
         "text": _sentence(row.cause) or ", ".join(f"{k} {v}" for k, v in row.cause.items()),
     }
+
+
+def _is_stopped_for(row: JobRow) -> bool:
+    """Say whether what a job is stopped for matters more than what its end waits for."""
+    return row.state == "stopping" and (row.reason or {}).get("code") != ReasonCode.CLUSTER_UNAVAILABLE.value
 
 
 def _sentence(reason: dict[str, Any] | None) -> str:

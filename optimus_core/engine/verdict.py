@@ -25,10 +25,8 @@ MISSING = "checkpoint_missing"
 """Class of failure, and word of ``optimus_train``: a confirmed checkpoint is not where a replica looks for it."""
 _GRAVITY = (MISSING, "lost", "evicted", "oom", "killed", "user_error")
 """Peers of a replica that died often fail too: the first of these that is seen explains the others."""
-
-
 PEER_LOST = 75
-"""Exit code (EX_TEMPFAIL) by which a script says that it ended since a peer was lost."""
+"""Exit code (EX_TEMPFAIL) by which a script says that it ended since a peer was lost: any other failure explains it."""
 
 
 class Outcome(StrEnum):
@@ -58,7 +56,7 @@ def judge(replicas: Sequence[Replica], expected: int, deciders: frozenset[Role])
     """
     failures = [(replica, kind) for replica in replicas if (kind := failure_of(replica, deciders)) is not None]
     if failures:
-        replica, kind = min(failures, key=lambda pair: (_GRAVITY.index(pair[1]), pair[0].name))
+        replica, kind = min(failures, key=lambda pair: (*_gravity(*pair), pair[0].name))
         return Verdict(Outcome.FAILED, kind, _describe(replica))
     if len(replicas) < expected:
         return Verdict(Outcome.FAILED, "lost", {"replicas": len(replicas), "expected": expected})
@@ -101,6 +99,11 @@ def _missing_checkpoint(replica: Replica) -> dict[str, str | int | float]:
     known: dict[str, str | int | float] = {} if confirmed is None else {"confirmed": confirmed}
     newest = "none" if found is None else f"of step {found}"
     return known | {"folder": storable(str(told.get("folder")))[:300], "newest": newest}
+
+
+def _gravity(replica: Replica, kind: str) -> tuple[bool, int]:
+    only_a_peer_was_lost = replica.exit_code == PEER_LOST and replica.reason not in _DISRUPTED
+    return only_a_peer_was_lost, _GRAVITY.index(kind)
 
 
 def _proves_success(replica: Replica) -> bool:

@@ -52,11 +52,11 @@ def test_exit_0_of_one_who_was_asked_to_stop_is_no_success(driver, make_job):
 
 
 def test_exit_0_of_an_evicted_replica_is_no_success_and_the_job_goes_on_from_its_checkpoint(driver, make_job):
-    made = driver.submit(make_job(STEPS=30))
+    made = driver.submit(make_job(STEPS=150))
     driver.to_step(made.job_id, 7)
     driver.cluster.delete(driver.cluster.list())  # somebody else drains the node: the script saves and exits 0
     report = driver.to_end(made.job_id)
-    assert (report.state, report.step) == ("succeeded", 30)
+    assert (report.state, report.step) == ("succeeded", 150)
     (failure,) = driver.events(made.job_id, "failed")
     assert failure["cause"]["code"] == "evicted"
     assert driver.generations(made.job_id)[1]["first_step"] > 7
@@ -372,6 +372,27 @@ def test_a_submission_while_the_cluster_is_away_raises_nothing_new(driver, make_
     assert driver.report(made.job_id).state == "queued"
     monkeypatch.undo()
     assert driver.to_end(made.job_id).state == "succeeded"
+
+
+def test_who_waits_for_a_plan_is_told_why_there_is_none(driver, make_job, monkeypatch):
+    first = driver.submit(make_job("first", workers=(8, 8), STEPS=10_000))
+    driver.to_size(first.job_id, 8)
+    second = driver.submit(make_job("second", workers=(2, 2)))
+    assert driver.report(second.job_id).reason_code == "waits_for_room"
+
+    def forbidden(*_, **__):
+        raise ClusterUnavailable("nodes may not be listed")
+
+    monkeypatch.setattr(driver.cluster, "nodes", forbidden)
+    assert driver.engine.round() is None
+    for _ in range(2):
+        driver.engine.step(second.job_id)
+        report = driver.report(second.job_id)
+        assert (report.state, report.reason_code) == ("queued", "cluster_unavailable")
+        assert "nodes may not be listed" in report.reason
+    monkeypatch.undo()
+    driver.engine.round()
+    assert driver.report(second.job_id).reason_code == "waits_for_room"
 
 
 def test_nobody_ever_sees_a_part_of_the_library(settings, monkeypatch):

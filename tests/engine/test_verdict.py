@@ -77,6 +77,20 @@ def test_the_gravest_failure_explains_those_of_its_peers(cause, kind):
     assert verdict.numbers["replica"] == cause.name
 
 
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        pytest.param(seen(DEAD, 1, index=1), "user_error", id="the-script-failed"),
+        pytest.param(seen(DEAD, 137, index=1), "killed", id="killed"),
+        pytest.param(seen(DEAD, 137, "OOMKilled", index=1), "oom", id="oom"),
+        pytest.param(seen(DEAD, None, "NodeLost", index=1), "lost", id="its-node-is-lost"),
+    ],
+)
+def test_who_says_that_a_peer_was_lost_hides_no_failure_of_that_peer(cause, kind):
+    verdict = judge([seen(DEAD, 75), cause, seen(DEAD, 75, index=2)], 3, WORKERS)
+    assert (verdict.failure, verdict.numbers["replica"]) == (kind, cause.name)
+
+
 def test_servers_decide_where_they_have_to():
     assert judge([seen(DONE, 0), seen(RUNNING, role=Role.SERVER)], 2, BOTH).outcome is Outcome.GOING_ON
 

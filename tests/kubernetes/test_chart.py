@@ -627,6 +627,7 @@ def _left(api: client.ApiClient, namespace: str, training: str) -> set[tuple[str
     return {(type(each).__name__, each.metadata.name) for each in found}
 
 
+@pytest.mark.smoke
 def test_it_is_installed_tested_upgraded_and_uninstalled(
     installed: Callable[..., str], api: client.ApiClient, core: client.CoreV1Api, namespace: str, training: str
 ) -> None:
@@ -689,6 +690,7 @@ def account(
         yield made
 
 
+@pytest.mark.smoke
 def test_the_account_may_do_all_that_optimus_does_and_optimus_does_all_that_it_may(
     account: client.ApiClient, core: client.CoreV1Api, training: str
 ) -> None:

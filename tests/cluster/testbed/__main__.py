@@ -19,7 +19,7 @@ from tests.cluster.testbed import session
 from tests.cluster.testbed.bed import Testbed
 from tests.cluster.testbed.errors import ClusterError, MissingError
 from tests.cluster.testbed.layout import default_folder
-from tests.cluster.testbed.machine import EXTERNAL, external
+from tests.cluster.testbed.machine import EXTERNAL, external, require
 from tests.cluster.testbed.shell import say
 
 
@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--memory", help="likewise (default 3Gi)")
     up.add_argument("--fake-nodes", type=int, metavar="N", help="nodes that only kwok plays (default 0)")
     up.add_argument("--grace", type=int, metavar="S", help="seconds until a silent node is not Ready (default 40)")
+    commands.add_parser("check", help="say what this machine lacks to run it; exit 2 if anything")
     commands.add_parser("down", help="end the cluster and leave nothing of it")
     commands.add_parser("status", help="list components and nodes; exit 0 if all is well")
     commands.add_parser("kubeconfig", help="print the path of the kubeconfig")
@@ -67,10 +68,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _do_external(own: Path, given: argparse.Namespace) -> int:
     """Leave a cluster of the user's own alone."""
-    if given.command not in ("up", "down", "kubeconfig", "status"):
+    if given.command not in ("up", "check", "down", "kubeconfig", "status"):
         raise ClusterError(f"{EXTERNAL} names a cluster that is not ours; {given.command} is not done to it")
     say(f"{EXTERNAL} is set: that cluster is used, and nothing is done to it")
-    if given.command != "down":
+    if given.command not in ("check", "down"):
         print(own)
     return 0
 
@@ -79,6 +80,8 @@ def _do(given: argparse.Namespace) -> int:
     match given.command:
         case "up":
             return _up(given)
+        case "check":
+            require(programs=True, images=True)
         case "down":
             Testbed(given.dir).down()
         case "status":
