@@ -38,8 +38,8 @@ class Ports:
         return {member: Endpoint(HOST, known[_key(member)]) for member in members}
 
     def forget(self, job: str) -> None:
-        """Give back the ports of a job's groups."""
-        for path in self._files():
+        """Give back the ports of a job's groups; where the folder is none, there are none to give back."""
+        for path in self._files() if self.root.is_dir() else ():
             if re.fullmatch(re.escape(job) + r"-g\d+", path.stem):
                 path.unlink(missing_ok=True)
 

@@ -84,9 +84,9 @@ def give_up(ctx: Context, job: JobRow, replicas: Sequence[Replica]) -> None:
     for replica in replicas:
         with ctx.store.transaction() as tx:
             known = tx.output(job.id, replica.name, replica.uid)
-            owner, row = _rows(tx, job, replica, known.cursor if known is not None else None)
+            owner, row = rows_of(tx, job, replica, known.cursor if known is not None else None)
             if owner is not None and row is not None:
-                _keep(ctx, tx, owner, row, Output((), row.cursor or "", ended=True, missed=True))
+                _keep(ctx, tx, owner, row, Output((), row.cursor or "", ended=True, missed=True), leads=True)
 
 
 def read_all(ctx: Context, job: JobRow, replica: Replica, cluster: Cluster) -> None:

@@ -102,7 +102,7 @@ def _missing_checkpoint(replica: Replica) -> dict[str, str | int | float]:
 
 
 def _gravity(replica: Replica, kind: str) -> tuple[bool, int]:
-    only_a_peer_was_lost = replica.exit_code == PEER_LOST and replica.reason not in _DISRUPTED
+    only_a_peer_was_lost = kind == "lost" and replica.exit_code == PEER_LOST and replica.reason not in _DISRUPTED
     return only_a_peer_was_lost, _GRAVITY.index(kind)
 
 
