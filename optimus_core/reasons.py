@@ -98,31 +98,34 @@ _COUNTED = "[ (generation {generation})][; {retries_used} retries used]"
 _LIMITS = "[, {pool_guaranteed} guaranteed][, {pool_ceiling} at most]"
 _POOL = "[; pool {pool} holds {pool_held}]" + _LIMITS
 _POOL_CHANGED = "[; pool {pool} held {pool_before} and holds {pool_held}]" + _LIMITS
+_LATE = "[; predicted to end {late_seconds:time} after its deadline]"
 _QUEUED = "[; number {position} of {waiting} in the queue][; predicted to start in {start_seconds:time}]"
 _REPLICA = "[: replica {replica}]"
 _SLOW = "[ {slow}| a slow worker][: {replica}][ on {node}][, at {ratio:percent} of the median speed]"
 
 TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.STARTED_AT_MINIMUM: "Starts at its minimum[ of {size}][; predicted to take {predicted_seconds:time}]"
-    + _POOL,
+    + _POOL
+    + _LATE,
     ReasonCode.STARTED: "Starts[ with {size}][ (minimum {minimum})][; predicted to take {predicted_seconds:time}]"
-    + _POOL,
-    ReasonCode.GROWN: f"Grown[ from {{present}}][ to {{size}}]{_SAVES}" + _POOL_CHANGED,
+    + _POOL
+    + _LATE,
+    ReasonCode.GROWN: f"Grown[ from {{present}}][ to {{size}}]{_SAVES}" + _POOL_CHANGED + _LATE,
     ReasonCode.SHRUNK: "Shrunk[ from {present}][ to {size}][: {jobs_fed:gainers} from the room]"
-    "[; costs it {lost_seconds:time}]" + _POOL_CHANGED,
-    ReasonCode.RESHAPED: f"Changed[ from {{present}}][ to {{size}}]{_SAVES}",
+    "[; costs it {lost_seconds:time}]" + _POOL_CHANGED + _LATE,
+    ReasonCode.RESHAPED: f"Changed[ from {{present}}][ to {{size}}]{_SAVES}" + _LATE,
     ReasonCode.MOVED: "Moved to other nodes at the same size[ ({size})]",
     ReasonCode.RESIZE: "Stopped to go on at another size[: {size}]",
     ReasonCode.KEPT: "Keeps[ its {size}]: no change would make the jobs faster"
-    "[; one more worker would save {saved_seconds:time}]",
+    "[; one more worker would save {saved_seconds:time}]" + _LATE,
     ReasonCode.KEPT_CHANGE_NOT_WORTH_COST: "Keeps[ its {size}]: a change[ to {other}] would not be worth its cost"
     "[; it would save {saved_seconds:time}][, a restart costs {restart_seconds:time}][ and a margin of {margin:percent}"
-    " is asked for]",
+    " is asked for]" + _LATE,
     ReasonCode.KEPT_NO_ROOM: "Keeps[ its {size}]: there is no room for more"
-    "[; one more worker would save {saved_seconds:time}]" + _POOL,
+    "[; one more worker would save {saved_seconds:time}]" + _POOL + _LATE,
     ReasonCode.KEPT_AT_CEILING: "Keeps[ its {size}]: its pool has all that it may have"
-    "[; one more worker would save {saved_seconds:time}]" + _POOL,
-    ReasonCode.KEPT_AT_MAXIMUM: "Keeps[ its {size}]: this is its maximum",
+    "[; one more worker would save {saved_seconds:time}]" + _POOL + _LATE,
+    ReasonCode.KEPT_AT_MAXIMUM: "Keeps[ its {size}]: this is its maximum" + _LATE,
     ReasonCode.NODE_NOT_READY: "Keeps[ its {size}] while[ node {node}|a node] is not ready",
     ReasonCode.WAITS_FOR_ROOM: "Waits for room[ for {size}][: needs {needed}][, free are {free}]"
     "[; {kept} are kept for pool {kept_for}]" + _POOL + _QUEUED,

@@ -201,6 +201,7 @@ def job_view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[G
         state="running" if present is not None else "paused" if is_away(row, generations) else "queued",
         arrived=row.queued_at.timestamp(),
         priority=row.priority,
+        deadline=row.deadline.timestamp() if row.deadline is not None else None,
         pool=row.pool,
         strategy=_kind(job),
         worker_demand=dict(demand_of(row, job, Role.WORKER)),

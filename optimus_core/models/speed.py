@@ -128,6 +128,11 @@ class SpeedModel:
         per = w if self.kind is SpeedKind.PS_ASYNC else np.ones_like(w)
         return np.where(runs, per / np.maximum(seconds, 1e-12), 0.0).reshape(np.broadcast(servers, workers).shape)
 
+    @property
+    def tells_deviation(self) -> bool:
+        """Whether it knows how sure it is of its coefficients: a model that was written by hand may not."""
+        return self._precision.ndim == 2
+
     def uncertainty(self, servers: npt.ArrayLike, workers: npt.ArrayLike, nodes: npt.ArrayLike | None = None) -> Floats:
         """Return the relative standard deviation of what :meth:`predict` gives: larger far from what was seen."""
         _, _, rows = self._rows(servers, workers, nodes)

@@ -5,8 +5,9 @@ costs as much as those jobs weigh, and a step of i is worth what it costs at the
 
     c_i = min over sizes s of (b_i + Q_i * share(s)) * T_i(s),   b_i the job's weight, Q_i that of all longer jobs
 
-with T_i(s) seconds a step and share(s) that of the dominant resource. The worth of having size s is c_i / T_i(s), less
-a part for a change: h / (h + C) of it, with C the seconds of a change and h those until the job ends, at most 900.
+with T_i(s) seconds a step (its standard deviation added) and share(s) that of the dominant resource. The worth of
+having size s is c_i / T_i(s), less a part for a change: h / (h + C) of it, with C the seconds of a change and h those
+until the job ends, at most 900. A job that would miss its deadline at its minimum weighs more.
 The sizes that are chosen make the sum of worths large. On one resource that is the walk along each job's concave
 envelope, best worth per share first; on several, prices per resource (those of the Lagrangian dual) make one of them.
 Small problems are solved exactly.
@@ -27,6 +28,9 @@ from optimus_core.scheduling.space import Floats, Space, useful
 
 HORIZON = 900.0
 """Seconds over which a change has to pay: what comes later will be decided anew."""
+URGENT = 4.0
+"""At most so many times its weight counts a job that would miss its deadline: two steps of priority, so that it gets
+more than its equals, and nobody is starved for it."""
 EXACT = 120
 """Sizes in all up to which the problem is solved exactly."""
 _PRICE_STEPS = 60
@@ -162,7 +166,7 @@ def _tables(requests: Sequence[Request], shares: Sequence[Floats], makespan: flo
     longer = _longer(requests, work)
     tables = []
     for request, share, most, behind, left in zip(requests, shares, dominant, longer, work, strict=True):
-        base, weight = request.weight, behind + makespan
+        base, weight = weight_of(request), behind + makespan
         if behind == 0:
             base, weight = base + makespan, 0.0
         worth = _worth(request, most, base, weight, left / max(float(most.min()), _EPSILON))
@@ -175,13 +179,26 @@ def _seconds(request: Request) -> Floats:
     return np.add(request.seconds, request.deviation, dtype=np.float64)
 
 
+def weight_of(request: Request) -> float:
+    """Return what a second of a job counts: more if at its minimum it would end after its deadline.
+
+    Times what it still takes at its minimum over what is left until the deadline, between 1 and ``URGENT``. The present
+    size plays no part, so that a job does not lose again what it got for its deadline.
+    """
+    if request.deadline is None or request.remaining is None:
+        return request.weight
+    least = request.remaining * float(_seconds(request)[0])
+    over = least / request.deadline if request.deadline > 0 else URGENT
+    return request.weight * min(URGENT, max(1.0, over))
+
+
 def _longer(requests: Sequence[Request], work: Sequence[float]) -> list[float]:
     """Return for each request the weight of those that come after it: more work for each unit of weight."""
-    order = sorted(range(len(requests)), key=lambda i: (work[i] / requests[i].weight, requests[i].name))
+    order = sorted(range(len(requests)), key=lambda i: (work[i] / weight_of(requests[i]), requests[i].name))
     behind, longer = 0.0, [0.0] * len(requests)
     for index in reversed(order):
         longer[index] = behind
-        behind += requests[index].weight
+        behind += weight_of(requests[index])
     return longer
 
 

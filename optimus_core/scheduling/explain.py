@@ -60,17 +60,21 @@ class _Teller:
     def decision(self, row: Row) -> Decision:
         """Return the decision about one job."""
         size, worker, server = self._standing.size(row), self._saved(row, (0, 1)), self._saved(row, (1, 0))
-        waits = self._waits_for(row)
+        waits, late = self._waits_for(row), self._late(row, size)
+        reason = waits if waits is not None and size == (0, 0) else self._reason(row, size, worker)
+        if late is not None:
+            reason = reason.model_copy(update={"numbers": reason.numbers | {"late_seconds": late}})
         return Decision(
             job=row.name,
             size=size_of(size),
             placement=placement_of(self._standing.seats[row.name]),
             present=size_of(row.present),
-            reason=waits if waits is not None and size == (0, 0) else self._reason(row, size, worker),
+            reason=reason,
             remaining=row.job.remaining,
             seconds_saved_by_one_worker=worker,
             seconds_saved_by_one_server=server,
             predicted_seconds=self._seconds(row, size),
+            late_seconds=late,
             waits_for=waits,
             changed=self._standing.moved(row),
         )
@@ -103,6 +107,14 @@ class _Teller:
             return None
         seconds = row.seconds(size)
         return seconds if math.isfinite(seconds) else None
+
+    def _late(self, row: Row, size: Pair) -> float | None:
+        """Return how long after its deadline a job will be done, its restart included if it changes."""
+        seconds = self._seconds(row, size)
+        if seconds is None or row.job.deadline is None:
+            return None
+        late = self._now + seconds + (self._restart(row) if self._standing.moved(row) else 0.0) - row.job.deadline
+        return late if late > 0 else None
 
     def _saved(self, row: Row, step: Pair) -> float | None:
         size = self._standing.size(row)

@@ -22,7 +22,7 @@ from optimus_core.scheduling.pausing import make_room, may_wait
 from optimus_core.scheduling.placement import shrunk_seats
 from optimus_core.scheduling.quotas import Quotas, Whole
 from optimus_core.scheduling.request import NOTHING, Quota, Request
-from optimus_core.scheduling.rows import Problem, Row, covers, prepare, sizes_of
+from optimus_core.scheduling.rows import Problem, Row, covers, is_known, prepare, sizes_of
 from optimus_core.scheduling.settle import after
 from optimus_core.scheduling.speeds import Pair, RateOf, model_rate
 from optimus_core.scheduling.types import Plan, Snapshot
@@ -155,15 +155,19 @@ def _request(problem: Problem, start: Standing, row: Row, optional: bool) -> Req
     assert row.seconds is not None
     sizes = sizes_of(row, start.size(row))
     demand = np.array(sizes) @ np.array([row.server, row.worker]) + np.array(row.extra)
+    seconds = np.array(row.seconds.table(sizes)) / row.trust
+    doubt = np.array(row.seconds.doubts(sizes))
     return Request(
         row.name,
         sizes,
         {name: demand[:, column] for column, name in enumerate(problem.resources)},
-        np.array(row.seconds.table(sizes)) / row.trust,
+        seconds,
+        np.where(np.isfinite(seconds), seconds, 0.0) * doubt,
         remaining=1.0,
         weight=row.weight * 2.0 ** max(-_MOST_DOUBLINGS, min(_MOST_DOUBLINGS, row.job.priority)),
         present=start.size(row) if row.seats and not start.moved(row) else NOTHING,
         change_cost=row.restart,
+        deadline=row.job.deadline - problem.time if row.job.deadline is not None and is_known(row.job) else None,
         may_pause=optional,
         pool=row.job.pool,
         rank=(float(row.job.state != "paused"), -float(row.job.priority), row.job.arrived),

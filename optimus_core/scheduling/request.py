@@ -54,7 +54,7 @@ class Request:
     weight: float = 1.0
     """How much a second of this job counts beside one of another."""
     deadline: float | None = None
-    """Seconds from now until it should be done."""
+    """Seconds from now until it should be done; a job that would be late at its minimum counts for more."""
     pool: str = "default"
     """Whose guarantee and ceiling it counts for."""
     present: Size = NOTHING

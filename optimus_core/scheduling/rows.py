@@ -101,6 +101,8 @@ class Problem:
     """Which nodes have a device that others lack: replicas that need none keep off them while there is other room."""
     pools: list[PoolRow] = field(default_factory=list)
     """By name."""
+    time: float = 0.0
+    """Seconds since the epoch."""
 
     def vector(self, amounts: Mapping[str, int]) -> Vector:
         """Return ``amounts`` in the order of the columns."""
@@ -117,6 +119,7 @@ def prepare(snapshot: Snapshot, rate_of: RateOf) -> Problem:
         problem.offers.append([max(0, a - o) for a, o in zip(problem.vector(node.allocatable), others, strict=True)])
     problem.capacity = tuple(sum(column) for column in zip(*problem.offers, strict=True)) or problem.vector({})
     problem.special = _special(nodes)
+    problem.time = snapshot.time
     problem.pools = [_pool(problem, pool) for pool in sorted(snapshot.pools, key=lambda pool: pool.name)]
     ready = {node.name for node in nodes}
     problem.rows = [_on_one_node(problem, _row(problem, job, ready, snapshot.time)) for job in jobs]

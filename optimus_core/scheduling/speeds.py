@@ -27,6 +27,7 @@ class Seconds:
     def __init__(self, job: JobView, rate: Rate, work: float) -> None:
         self._rate, self._work, self._scaled = rate, work, job.work_per_step == "workers"
         self._known: dict[Pair, float] = {}
+        self._doubts: dict[Pair, float] = {}
 
     def __call__(self, size: Pair) -> float:
         seconds = self._known.get(size)
@@ -44,6 +45,12 @@ class Seconds:
             self._known.update(zip(sizes, seconds, strict=True))
         known = self._known
         return [known[size] if size in known else self(size) for size in sizes]
+
+    def doubts(self, sizes: Sequence[Pair]) -> list[float]:
+        """Return the standard deviations of the seconds at many sizes, as parts of them; 0 where nobody tells."""
+        if isinstance(self._rate, _Blocks) and not self._doubts.keys() >= set(sizes):
+            self._doubts.update(zip(sizes, self._rate.doubts(np.array(sizes)), strict=True))
+        return [self._doubts.get(size, 0.0) for size in sizes]
 
     def speed(self, size: Pair) -> float:
         """Return the work per second at ``size``, in the unit of the remaining work."""
@@ -68,6 +75,13 @@ class _Blocks:
     def many(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the speeds at rows of (servers, workers)."""
         return np.asarray(self._model.predict(sizes[:, 0], sizes[:, 1]), dtype=np.float64)
+
+    def doubts(self, sizes: NDArray[np.int64]) -> list[float]:
+        """Return the relative standard deviations of the speeds; 0 of a shape that says nothing about this job."""
+        if self._model.is_default_ or not self._model.tells_deviation:
+            return [0.0] * len(sizes)
+        deviations: list[float] = self._model.uncertainty(sizes[:, 0], sizes[:, 1]).tolist()
+        return deviations
 
     def __call__(self, servers: int, workers: int) -> float:
         block = (servers // _SIDE, workers // _SIDE)

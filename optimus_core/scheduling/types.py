@@ -99,6 +99,8 @@ class JobView(_Frozen):
     """When it was queued first: seconds since the epoch."""
     priority: Annotated[int, Field(ge=-checks.MOST, le=checks.MOST)] = 0
     """Who has more gets its minimum first."""
+    deadline: float | None = None
+    """When it should be done: seconds since the epoch. Who would be late at its minimum counts for more."""
     pool: str = "default"
     """Whose guarantee and ceiling it counts for."""
     strategy: Literal["ps_sync", "ps_async", "allreduce"] = "allreduce"
@@ -314,6 +316,8 @@ class Decision(_Frozen):
     seconds_saved_by_one_server: float | None = None
     predicted_seconds: float | None = None
     """Until it is done at the wanted size; None if unknown or waiting."""
+    late_seconds: float | None = None
+    """How long after its deadline it will be done at the wanted size; None if in time, unknown, or without one."""
     waits_for: Reason | None = None
     allocation: dict[str, float] = {}
     """What the allocation reckoned with: ``worth`` of a second at the size that it chose, ``price`` of a second of

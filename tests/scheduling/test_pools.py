@@ -124,10 +124,16 @@ def test_pools_without_limits_change_nothing(case: tuple[list[Request], dict[str
 
 @st.composite
 def pooled(draw: st.DrawFn) -> Snapshot:
-    """Any cluster with running and queued jobs of three pools, the last of which is not declared."""
+    """Any cluster with running and queued jobs of three pools, the last not declared, some with deadlines."""
     snapshot = draw(eventful())
     jobs = [
-        job.model_copy(update={"pool": draw(st.sampled_from(NAMES)), "has_checkpoint": draw(st.booleans())})
+        job.model_copy(
+            update={
+                "pool": draw(st.sampled_from(NAMES)),
+                "has_checkpoint": draw(st.booleans()),
+                "deadline": draw(st.sampled_from([None, 900.0, 1100.0, 9000.0])),
+            }
+        )
         for job in snapshot.jobs
     ]
     shares = draw(st.sampled_from([(0.5, 0.5), (0.3, 0.2), (0.9, 0.0)]))
