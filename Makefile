@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 PAPER := nine_jobs prediction_error ablation arrivals overhead
 
-.PHONY: help setup quickstart test cluster cluster-down demo-kubernetes test-kubernetes test-kubernetes-smoke page openapi test-page lint bench results bench-kubernetes
+.PHONY: help setup quickstart test cluster cluster-down demo-kubernetes test-kubernetes test-kubernetes-smoke page openapi test-page test-page-smoke browser lint bench results bench-kubernetes
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
@@ -43,10 +43,17 @@ page:  ## build the page's bundle out of its sources (needs node 20 and npm)
 openapi: setup  ## write docs/openapi.json anew
 	AIRFLOW_HOME=$$(mktemp -d) PYTHONPATH=plugins $(BIN)/python docs/write_openapi.py
 
-test-page: setup  ## look at the page in Chromium on a real Airflow (SHOTS=1: write docs/images anew; needs node and npm)
-	@command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium || { echo "chromium is missing: install it, as root: apt-get install chromium"; exit 1; }
-	cd tests/page && npm ci --no-audit --no-fund
+test-page: setup browser  ## look at the page in Chromium on a real Airflow (SHOTS=1: write docs/images anew; needs node and npm)
 	$(BIN)/python -m pytest tests/page
+
+test-page-smoke: setup browser  ## the least of it: both themes, one view each, the API's answers to all roles (under 3 minutes)
+	$(BIN)/python -m pytest tests/page -m smoke
+
+browser:
+	cd tests/page && npm ci --no-audit --no-fund
+	@command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium \
+		|| npm install --prefix tests/page --no-save --no-audit --no-fund @sparticuz/chromium@143.0.4 \
+		|| { echo "chromium is missing: install it, as root: apt-get install chromium"; exit 1; }
 
 lint: setup  ## ruff, mypy, import contracts
 	$(BIN)/ruff check .

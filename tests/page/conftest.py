@@ -40,28 +40,40 @@ def real_airflow() -> Any:
     return _module(ROOT / "tests" / "e2e" / "real_airflow.py")
 
 
+PASSWORDS = {"vera": "look", "ursula": "edit"}
+"""Vera is a viewer, Ursula may do anything."""
+
+
 @pytest.fixture(scope="session")
-def airflow(tmp_path_factory: pytest.TempPathFactory, real_airflow: Any) -> Iterator[Any]:
-    """A healthy Airflow under the simple auth manager, in which ``paged`` trains."""
-    home = tmp_path_factory.mktemp("airflow")
-    passwords = home / "passwords.json"
-    passwords.write_text(json.dumps({"vera": "look", "ursula": "edit"}))
-    found = real_airflow.RealAirflow(
-        home,
-        extra={
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "vera:viewer,ursula:admin",
-            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
-            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",  # a server that shares its cores with a browser is slow
-        },
-    )
-    shutil.copy(HERE / "dags.py", found.dags / "page.py")
+def make_airflow(real_airflow: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Any]:
+    """Makes an Airflow under the simple auth manager with Vera and Ursula; nothing of it runs yet."""
+
+    def make() -> Any:
+        home = tmp_path_factory.mktemp("airflow")
+        passwords = home / "passwords.json"
+        passwords.write_text(json.dumps(PASSWORDS))
+        found = real_airflow.RealAirflow(
+            home,
+            extra={
+                "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
+                "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "vera:viewer,ursula:admin",
+                "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+                "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",  # a server beside a browser is slow
+            },
+        )
+        shutil.copy(HERE / "dags.py", found.dags / "page.py")
+        return found
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def airflow(make_airflow: Callable[[], Any], real_airflow: Any) -> Iterator[Any]:
+    """A healthy Airflow, in which ``paged`` trains."""
+    found = make_airflow()
     try:
         found.start()
-        found.tokens = {
-            user: real_airflow.token(found.url, user, password)
-            for user, password in (("vera", "look"), ("ursula", "edit"))
-        }
+        found.tokens = {user: real_airflow.token(found.url, user, word) for user, word in PASSWORDS.items()}
         bearer = {"Authorization": f"Bearer {found.tokens['ursula']}"}
         found._client = httpx.Client(base_url=f"{found.url}/api/v2", headers=bearer, timeout=60)
         found.run_id = found.trigger("paged")
@@ -88,19 +100,25 @@ def _stop_jobs(airflow: Any) -> None:
 
 
 @pytest.fixture(scope="session")
+def browse() -> Callable[..., dict[str, Any]]:
+    """Opens an address in Chromium; returns what ``look.mjs`` prints."""
+    return _browse
+
+
+def _browse(**asked: Any) -> dict[str, Any]:
+    chromium = os.environ.get("CHROMIUM", shutil.which("chromium") or "")  # empty: the one that npm brought
+    done = subprocess.run(
+        ["node", str(HERE / "look.mjs"), json.dumps({"theme": "light", "width": 1280} | asked)],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        env=os.environ | {"CHROMIUM": chromium},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return dict(json.loads(done.stdout))
+
+
+@pytest.fixture(scope="session")
 def look(airflow: Any) -> Callable[..., dict[str, Any]]:
-    """Opens a path of Airflow as a user; returns what ``look.mjs`` prints."""
-
-    def look(path: str, user: str = "vera", theme: str = "light", width: int = 1280, **more: Any) -> dict[str, Any]:
-        asked = {"url": airflow.url + path, "token": airflow.tokens[user], "theme": theme, "width": width} | more
-        done = subprocess.run(
-            ["node", str(HERE / "look.mjs"), json.dumps(asked)],
-            capture_output=True,
-            text=True,
-            timeout=180,
-            env=os.environ | {"CHROMIUM": shutil.which("chromium") or "/usr/bin/chromium"},
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        return dict(json.loads(done.stdout))
-
-    return look
+    """Opens a path of Airflow as a user; returns what a person would meet there."""
+    return lambda path, user="vera", **more: _browse(url=airflow.url + path, token=airflow.tokens[user], **more)

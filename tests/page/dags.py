@@ -1,4 +1,4 @@
-"""A DAG whose job's texts try to be markup, and one whose job never has room beside it."""
+"""DAGs whose jobs write markup, never have room beside others, and try everything."""
 
 import os
 import sys
@@ -30,4 +30,33 @@ with DAG("crowded", schedule=None):
         strategy=AllReduce(),
         workers=Replicas(cpu=str(os.cpu_count()), memory="64Mi"),
         grace_seconds=2,
+    )
+
+HOSTILE = r"""
+import sys, time
+import optimus_train
+
+if optimus_train.rank():
+    print("x" * 10_000, flush=True)
+    time.sleep(600)
+for step in range(1, 200):
+    loss = "nan" if step % 50 == 0 else "inf" if step % 70 == 0 else f"{2.0 / step ** 0.5 + 0.1:.5f}"
+    print(f'{{"step": {step}, "loss": {loss}, "<b onclick=alert(1)>\u202e": {step}}}', flush=True)
+for text in (
+    "</pre></style><script>alert(1)</script>", "\u202egnp.exe \u0627\u0644", "\U0001f600 e\u0301",
+    "\x1b[31mred \x07\x00\x7f", "javascript:alert(1) {{7*7}} %s", "NaN Infinity undefined",
+):
+    print(text, flush=True)
+time.sleep(5)
+sys.exit("<img src=x onerror=alert(1)>")
+"""
+
+with DAG("hostile", schedule=None):
+    OptimusTrainingOperator(
+        task_id="\u0627\u0644\u062a\u062f\u0631\u064a\u0628",  # "training", from right to left
+        command=[sys.executable, "-c", HOSTILE],
+        strategy=AllReduce(),
+        workers=Replicas(cpu="100m", memory="64Mi", min=2, max=2),
+        grace_seconds=2,
+        retries=0,
     )

@@ -1,5 +1,5 @@
 // Opens one address of Airflow as a user and prints what a person would meet there, as one JSON object.
-// Usage: node look.mjs '{"url": ..., "token": ..., "theme": "light"|"dark", "width": 1280, "shot": path?, "wait": text?, "steps": [["select", label, option], ...]?}'
+// Usage: node look.mjs '{"url": ..., "token": ..., "theme": "light"|"dark", "width": 1280, "shot": path?, "wait": text?, "root": selector?, "steps": [["select", label, option], ...]?}'
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 
@@ -7,9 +7,12 @@ import { chromium } from "playwright-core";
 
 const asked = JSON.parse(process.argv[2]);
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const root = asked.root ?? "#optimus";
+const args = ["--no-sandbox", "--disable-dev-shm-usage"];
+const packed = process.env.CHROMIUM ? null : (await import("@sparticuz/chromium")).default;
 const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-dev-shm-usage"],
+  executablePath: process.env.CHROMIUM || (await packed.executablePath()),
+  args: packed ? [...packed.args, ...args] : args,
 });
 try {
   const context = await browser.newContext({ viewport: { width: asked.width, height: 900 } });
@@ -27,7 +30,7 @@ try {
   page.on("pageerror", (error) => errors.push(String(error)));
   page.on("dialog", (dialog) => ((alerts += 1), dialog.dismiss()));
   await page.goto(asked.url);
-  await page.waitForSelector("#optimus", { timeout: 60_000 });
+  await page.waitForSelector(root, { timeout: 60_000 });
   if (asked.wait) await page.getByText(asked.wait).first().waitFor({ timeout: 60_000 });
   for (const name of asked.click ?? []) await page.locator("#optimus").getByRole("button", { name, exact: true }).first().click();
   for (const [what, name, value] of asked.steps ?? []) {
@@ -40,14 +43,14 @@ try {
   }
   if (asked.after) await page.locator("#optimus").getByText(asked.after).first().waitFor({ timeout: 60_000 });
   await page.evaluate(axe);
-  const found = await page.evaluate(() => globalThis.axe.run("#optimus"));
   if (asked.scroll) await page.locator("#optimus").getByText(asked.scroll, { exact: true }).first().evaluate((found) => found.scrollIntoView());
+  const found = await page.evaluate((at) => globalThis.axe.run(at), root);
   if (asked.shot) await page.screenshot({ path: asked.shot });
   console.log(JSON.stringify({
-    text: await page.locator("#optimus").innerText(),
     address: page.url(),
+    text: await page.locator(root).innerText(),
     theme: await page.evaluate(() => document.documentElement.className),
-    wide: await page.evaluate(() => document.querySelector("#optimus").scrollWidth - document.querySelector("#optimus").clientWidth),
+    wide: await page.evaluate((at) => document.querySelector(at).scrollWidth - document.querySelector(at).clientWidth, root),
     serious: found.violations
       .filter(({ impact }) => impact === "serious" || impact === "critical")
       .map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 200)}`),

@@ -25,7 +25,7 @@ def harmless(seen: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [pytest.param(1280, marks=pytest.mark.smoke), 390])
 def test_the_cluster_shows_nodes_and_jobs(look, theme, width):
     seen = look("/plugin/optimus", theme=theme, width=width, wait="free:", **shot(f"cluster-{theme}-{width}"))
     assert theme in seen["theme"]
@@ -42,7 +42,7 @@ def test_the_cluster_shows_nodes_and_jobs(look, theme, width):
     [
         pytest.param("/dags/paged/plugin/optimus-dag", id="dag"),
         pytest.param("/dags/paged/runs/{run}/plugin/optimus-run", id="run"),
-        pytest.param("/dags/paged/runs/{run}/tasks/train/plugin/optimus-task", id="task"),
+        pytest.param("/dags/paged/runs/{run}/tasks/train/plugin/optimus-task", id="task", marks=pytest.mark.smoke),
     ],
 )
 def test_a_job_is_a_tab(airflow, look, place, theme, request):
