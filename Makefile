@@ -61,7 +61,7 @@ lint: setup  ## ruff, mypy, import contracts
 	$(BIN)/mypy
 	PYTHONPATH=plugins $(BIN)/lint-imports
 
-bench: setup  ## print the benchmarks, each against a baseline of the same run; 1 if any misses its goal
+bench: setup browser  ## print the benchmarks, each against a baseline of the same run; 1 if any misses its goal
 	@missed=0; \
 	for each in benchmarks/*.py; do PYTHONPATH=. $(BIN)/python $$each || missed=1; done; \
 	for each in $(PAPER); do PYTHONPATH=. $(BIN)/python -m benchmarks.paper.$$each || missed=1; done; \

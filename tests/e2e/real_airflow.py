@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -24,8 +25,24 @@ PARTS: Mapping[str, list[str]] = {
 }
 
 _BUSY_TRIES = 5
-_WATCH = """
+
+
+def end_what_is_left(home: str) -> None:
+    """Kill what still works in a folder or on files of it: the replicas of jobs outlive Airflow, as they should."""
+    import psutil
+
+    for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
+        about = [*(process.info["cmdline"] or ()), f"{process.info['cwd']}/"]
+        if process.pid != os.getpid() and any(f"{home}/" in text for text in about):
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                pass
+
+
+_WATCH = f"""
 import os, signal, sys, time
+{inspect.getsource(end_what_is_left)}
 groups = [int(line) for line in sys.stdin]
 for number, seconds in ((signal.SIGTERM, 5), (signal.SIGKILL, 0)):
     for group in groups:
@@ -34,6 +51,7 @@ for number, seconds in ((signal.SIGTERM, 5), (signal.SIGKILL, 0)):
         except ProcessLookupError:
             pass
     time.sleep(seconds)
+end_what_is_left(sys.argv[1])
 """
 """Reads process groups until whoever writes them is gone, and ends them then."""
 
@@ -50,10 +68,10 @@ def wait_for(condition: Callable[[], Any], seconds: float, what: str, pause: flo
 
 
 class Watcher:
-    """Ends process groups when this process is killed and can't do it itself: the closed pipe tells."""
+    """Ends process groups, and what is left below a home, when this process is killed: the closed pipe tells."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, "-S", "-c", _WATCH]
+    def __init__(self, home: Path) -> None:
+        command = [sys.executable, "-c", _WATCH, str(home)]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, start_new_session=True)
 
     def watch(self, group: int) -> None:
@@ -85,7 +103,7 @@ class RealAirflow:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.environ = self._environ() | dict(extra or {})
         self._client: httpx.Client | None = None
-        self._watcher = Watcher()
+        self._watcher = Watcher(self.home)
 
     def _environ(self) -> dict[str, str]:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("AIRFLOW__") and k != "PYTHONDONTWRITEBYTECODE"}
@@ -175,6 +193,7 @@ class RealAirflow:
             process.wait()
         self.processes.clear()
         self._watcher.dismiss()
+        end_what_is_left(str(self.home))
 
     @property
     def client(self) -> httpx.Client:

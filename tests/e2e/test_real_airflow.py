@@ -11,21 +11,24 @@ import psutil
 
 KILLED = """
 import os, signal, subprocess, sys
+from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from real_airflow import Watcher
 part = subprocess.Popen(["sleep", "600"], start_new_session=True)
-Watcher().watch(part.pid)
-print(part.pid, flush=True)
+replica = subprocess.Popen(["sleep", "600"], start_new_session=True, cwd=sys.argv[2])
+Watcher(Path(sys.argv[2])).watch(part.pid)
+print(part.pid, replica.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_killed_test_leaves_no_part_of_airflow_behind():
-    done = subprocess.run([sys.executable, "-c", KILLED, str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True)
-    part = int(done.stdout)
-    end = time.monotonic() + 30
-    while _runs(part):
-        assert time.monotonic() < end, "the part still runs"
+def test_a_killed_test_leaves_nothing_behind(tmp_path):
+    command = [sys.executable, "-c", KILLED, str(Path(__file__).parent), str(tmp_path)]
+    started = [int(word) for word in subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout.split()]
+    assert len(started) == 2
+    end = time.monotonic() + 60
+    while left := [pid for pid in started if _runs(pid)]:
+        assert time.monotonic() < end, f"{left} still run"
         time.sleep(0.05)
 
 
