@@ -9,7 +9,7 @@ are guaranteed and may have at most comes before what sizes are worth.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from optimus_core.scheduling.admission import Standing, admit
 from optimus_core.scheduling.allocate import Choice, allocate
 from optimus_core.scheduling.allocation import share
 from optimus_core.scheduling.explain import explain
-from optimus_core.scheduling.pausing import make_room, may_wait
+from optimus_core.scheduling.pausing import is_overdue, make_room, may_wait
 from optimus_core.scheduling.placement import shrunk_seats
 from optimus_core.scheduling.quotas import Quotas, Whole
 from optimus_core.scheduling.request import NOTHING, Quota, Request
@@ -102,9 +102,25 @@ def _lend(standing: Standing, quotas: Quotas) -> None:
 
 
 def _start(problem: Problem) -> Standing:
-    """Return the standing in which all have their minimum who must have it and can, and the others what they have."""
+    """Return the standing in which all have their minimum who must have it and can, and the others what they have.
+
+    Those who were paused for as long as may be come first, before newcomers take the room that is made for them.
+    """
+    late = {row.name for row in problem.rows if is_overdue(problem, row)}
+    if not late:
+        return _admitted(problem)
+    first = _admitted(problem, not_yet={row.name for row in problem.rows} - late)
+    standing = _admitted(after(problem, first))
+    standing.forced |= first.forced
+    return standing
+
+
+def _admitted(problem: Problem, not_yet: Collection[str] = ()) -> Standing:
     rows = [
-        replace(row, deferred=True) if row.present == (0, 0) and may_wait(problem, row) else row for row in problem.rows
+        replace(row, deferred=True)
+        if row.present == (0, 0) and (row.name in not_yet or may_wait(problem, row))
+        else row
+        for row in problem.rows
     ]
     standing = admit(replace(problem, rows=rows))
     make_room(problem, standing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,8 @@ from optimus_core.scheduling.speeds import model_rate
 from optimus_core.scheduling.types import NOTHING, JobView, Plan, Size, Snapshot
 from tests.scheduling.builders import snapshots, used
 
-FEW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+FEW = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+whether_jobs_may_be_paused_or_not = pytest.mark.parametrize("pausing", ["never", "auto"])
 
 
 @st.composite
@@ -29,9 +31,16 @@ def eventful(draw: st.DrawFn) -> Snapshot:
     return snapshot.model_copy(update={"jobs": kept + snapshot.jobs[len(known) :], "nodes": nodes})
 
 
+def under(snapshot: Snapshot, pausing: str) -> Snapshot:
+    """The snapshot with that setting."""
+    return snapshot.model_copy(update={"settings": snapshot.settings.model_copy(update={"pausing": pausing})})
+
+
 def _touched(draw: st.DrawFn, job: JobView) -> JobView:
     steps = draw(st.sampled_from([None, 1.0, 1.0, 100.0, 100000.0]))
-    update = {"remaining": job.remaining.model_copy(update={"value": steps})} if steps != 1.0 else {}
+    update: dict[str, object] = {"has_checkpoint": draw(st.booleans())}
+    if steps != 1.0:
+        update["remaining"] = job.remaining.model_copy(update={"value": steps})
     if draw(st.integers(0, 6)) == 0:
         update["pinned"] = Size(servers=min(1, job.size.servers), workers=draw(st.integers(0, 4)))
     if draw(st.integers(0, 6)) == 0:
@@ -52,9 +61,11 @@ def free_of(snapshot: Snapshot, made: Plan) -> dict[str, dict[str, int]]:
     return free
 
 
+@whether_jobs_may_be_paused_or_not
 @FEW
-@given(eventful())
-def test_no_node_is_asked_for_more_than_it_has(snapshot: Snapshot) -> None:
+@given(snapshot=eventful())
+def test_no_node_is_asked_for_more_than_it_has(pausing: str, snapshot: Snapshot) -> None:
+    snapshot = under(snapshot, pausing)
     made = plan(snapshot)
     left = free_of(snapshot, made)
     assert all(amount >= 0 for node in left.values() for amount in node.values()), left
@@ -63,9 +74,11 @@ def test_no_node_is_asked_for_more_than_it_has(snapshot: Snapshot) -> None:
     )
 
 
+@whether_jobs_may_be_paused_or_not
 @FEW
-@given(eventful(), st.randoms(use_true_random=False))
-def test_the_order_of_rows_changes_nothing(snapshot: Snapshot, chance: random.Random) -> None:
+@given(snapshot=eventful(), chance=st.randoms(use_true_random=False))
+def test_the_order_of_rows_changes_nothing(pausing: str, snapshot: Snapshot, chance: random.Random) -> None:
+    snapshot = under(snapshot, pausing)
     jobs, nodes = list(snapshot.jobs), list(snapshot.nodes)
     chance.shuffle(jobs)
     chance.shuffle(nodes)
@@ -80,17 +93,21 @@ def test_a_snapshot_read_back_gives_the_same_plan(snapshot: Snapshot) -> None:
     assert plan(again).to_dict() == plan(snapshot).to_dict()
 
 
+@whether_jobs_may_be_paused_or_not
 @FEW
-@given(eventful())
-def test_constant_load_comes_to_rest(snapshot: Snapshot) -> None:
+@given(snapshot=eventful())
+def test_constant_load_comes_to_rest(pausing: str, snapshot: Snapshot) -> None:
+    snapshot = under(snapshot, pausing)
     settled = apply_plan(snapshot, plan(snapshot))
     changed = [(d.job, d.present, d.size, d.reason) for d in plan(settled).decisions if d.changed]
     assert changed == []
 
 
+@whether_jobs_may_be_paused_or_not
 @FEW
-@given(eventful())
-def test_sizes_stay_within_their_bounds(snapshot: Snapshot) -> None:
+@given(snapshot=eventful())
+def test_sizes_stay_within_their_bounds(pausing: str, snapshot: Snapshot) -> None:
+    snapshot = under(snapshot, pausing)
     views = {job.name: job for job in snapshot.jobs}
     for decision in plan(snapshot).decisions:
         job, size = views[decision.job], decision.size
@@ -108,7 +125,7 @@ def test_sizes_stay_within_their_bounds(snapshot: Snapshot) -> None:
 
 @FEW
 @given(eventful())
-def test_a_running_job_is_paused_for_nobody(snapshot: Snapshot) -> None:
+def test_a_running_job_is_paused_for_nobody_unless_that_is_wanted(snapshot: Snapshot) -> None:
     views = {job.name: job for job in snapshot.jobs}
     for decision in plan(snapshot).decisions:
         if decision.size == NOTHING:
