@@ -19,6 +19,8 @@ ENDLESS = 2**60
 """More than there is of anything."""
 Seats = dict[str, Pair]
 """Node name -> (servers, workers) there."""
+_LEAST_WEIGHT = 1e-12
+"""Of a job that would take for ever: it still counts."""
 
 
 @dataclass(slots=True, eq=False)
@@ -252,7 +254,7 @@ def _weigh(row: Row, settings: PlanSettings) -> None:
     row.still = row.seconds is None or fresh or bool(row.job.speed.get("is_default", False))
     if row.seconds is not None and settings.remaining_weight:
         seconds = row.seconds(row.floor)
-        row.weight = max(seconds, 1.0) ** -settings.remaining_weight if math.isfinite(seconds) else 0.0
+        row.weight = max(max(seconds, 1.0) ** -settings.remaining_weight, _LEAST_WEIGHT)
 
 
 def sizes_of(row: Row, size: Pair) -> list[Pair]:

@@ -55,3 +55,10 @@ def test_priority_outweighs_length() -> None:
     jobs = [make_job("long", **(LONG | {"steps": 1e5}), priority=10), make_job("short", 1, **SHORT)]  # type: ignore[arg-type]
     made = priced(make_snapshot([make_node("n", 6)], jobs))
     assert made.decisions[0].size == Size(workers=5)
+
+
+@pytest.mark.parametrize("pausing", ["auto", "never"])
+def test_a_job_that_would_take_for_ever_keeps_nobody_from_being_planned(pausing: str) -> None:
+    jobs = [make_job("endless", speed=speed(1e308, 1e308, 1e308)), make_job("other", 1, **SHORT)]  # type: ignore[arg-type]
+    made = priced(make_snapshot([make_node("n")], jobs, pausing=pausing, remaining_weight=2.0))
+    assert sizes(made)["other"][1] >= 3
