@@ -54,11 +54,8 @@ class Room:
     def without(self, names: Collection[str]) -> Room:
         """Return an independent copy of the room on all nodes but these."""
         kept = [position for position, name in enumerate(self.names) if name not in names]
-        twin = Room.__new__(Room)
-        twin.names = [self.names[position] for position in kept]
-        twin.index = {name: position for position, name in enumerate(twin.names)}
-        twin.free = np.asfortranarray(self.free[kept])
-        return twin
+        special = self.special[kept].tolist() if self.special is not None else ()
+        return Room([self.names[position] for position in kept], self.free[kept].tolist(), self.free.shape[1], special)
 
     def take(self, row: Row, seats: Seats) -> None:
         """Count ``seats`` as used."""

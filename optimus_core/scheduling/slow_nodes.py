@@ -22,13 +22,15 @@ def off_slow_nodes(snapshot: Snapshot, made: Plan) -> Plan:
     problem = prepare(snapshot, lambda job: None)  # no speeds: sizes stay as they are
     rows = {row.name: row for row in problem.rows if row.job.straggler and not row.held}
     nodes, columns = sorted(made.free), problem.resources
-    room = Room(nodes, [[made.free[node].get(name, 0) for name in columns] for node in nodes], len(columns))
+    special = dict(zip((node.name for node in problem.nodes), problem.special, strict=True))
+    free = [[made.free[node].get(name, 0) for name in columns] for node in nodes]
+    room = Room(nodes, free, len(columns), [special.get(node, False) for node in nodes])
     decisions = [_off(room, rows[d.job], d) if d.job in rows and d.placement else d for d in made.decisions]
-    free = {
+    left = {
         name: dict(zip(columns, amounts, strict=True))
         for name, amounts in zip(room.names, room.free.clip(min=0).tolist(), strict=True)
     }
-    return made.model_copy(update={"decisions": decisions, "free": free})
+    return made.model_copy(update={"decisions": decisions, "free": left})
 
 
 def _off(room: Room, row: Row, decision: Decision) -> Decision:

@@ -82,6 +82,13 @@ def test_a_job_that_starts_anew_goes(cpu: tuple[int, int], placement: dict[str, 
     assert decided(job, cpu=cpu).placement == placement
 
 
+def test_a_job_without_devices_leaves_for_a_node_without_them() -> None:
+    job = running("j", {"a": (0, 3)}, max_workers=3, **SLOW_ON_A)
+    nodes = [make_node("a"), make_node("b", gpu=2), make_node("c")]
+    (found,) = plan(make_snapshot(nodes, [job])).decisions
+    assert found.placement == of(c=3)
+
+
 def test_two_jobs_do_not_take_the_same_room() -> None:
     jobs = [running(name, {"a": (0, 2)}, min_workers=2, max_workers=2, **SLOW_ON_A) for name in ("one", "two")]
     made = plan(make_snapshot([make_node("a"), make_node("b", 3)], jobs))
