@@ -37,8 +37,9 @@ export type Detail = {
 export type Amounts = Record<string, number>;
 export type Node = { name: string; ready: boolean; allocatable: Amounts; others: Amounts; jobs: Record<string, Amounts> };
 export type Waiting = { name: string; title: string; state: string; priority: number; position: number | null; since: string; starts_at: string | null; why: string };
+export type Pool = { name: string; guaranteed: Amounts; ceiling: Amounts; held: Amounts; borrowed: Amounts; jobs: number; waiting: number };
 export type ClusterView = {
-  cluster: string; error: string | null; planned_at: string | null; may_rebalance: boolean; nodes: Node[]; queue: Waiting[];
+  cluster: string; error: string | null; planned_at: string | null; may_rebalance: boolean; nodes: Node[]; pools: Pool[]; queue: Waiting[];
   sizes: JobSize[]; rounds: { id: number; time: string; changes: number }[];
 };
 type Size = { servers: number; workers: number };

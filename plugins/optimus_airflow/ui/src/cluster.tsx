@@ -7,6 +7,7 @@ import { duration, late, moment, size } from "./format";
 import { JobView } from "./job";
 import { Nodes } from "./nodes";
 import { Note, Part, Rows, Shown } from "./parts";
+import { Pools } from "./pools";
 import { Rebalance } from "./rebalance";
 import { Queue, Rounds } from "./rounds";
 import { ClusterTimeline } from "./timeline";
@@ -67,6 +68,7 @@ const Cluster = ({ cluster, query, show }: { cluster: string; query: URLSearchPa
               {seen.error && <Note status="warning">{seen.error}</Note>}
               <Nodes nodes={seen.nodes} />
             </Part>
+            {seen.pools.length > 0 && <Part title="Pools"><Pools pools={seen.pools} /></Part>}
             <Part title="Sizes over time"><Sizes view={seen} hours={hours} show={show} /></Part>
             <Part title="What if"><WhatIf cluster={cluster} nodes={seen.nodes} jobs={jobs.data?.jobs ?? []} /></Part>
             <Part title="Rounds"><Rounds view={seen} chosen={query.get("round")} choose={(id) => show("round", id)} /></Part>

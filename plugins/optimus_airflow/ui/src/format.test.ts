@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { amount, duration, inBox, late, path, size } from "./format";
+import { amount, amounts, duration, inBox, late, path, size } from "./format";
 
 test.each([
   [null, "unknown"],
@@ -16,6 +16,9 @@ test("amounts have units", () => {
   expect(amount("memory", 2 ** 30)).toBe("1 GiB");
   expect(amount("nvidia.com/gpu", 2)).toBe("2 nvidia.com/gpu");
 });
+
+test("amounts of several resources are one text", () =>
+  expect([amounts({ memory: 2 ** 31, cpu: 500 }, "nothing"), amounts({}, "nothing")]).toEqual(["0.5 cores, 2 GiB", "nothing"]));
 
 test.each([
   [{ servers: 0, workers: 3 }, "3 workers"],

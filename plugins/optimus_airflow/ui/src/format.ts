@@ -12,6 +12,10 @@ export const amount = (resource: string, value: number): string => {
   return `${value} ${resource}`;
 };
 
+/** Returns amounts of several resources as one text, or `none` where there is none. */
+export const amounts = (all: Record<string, number>, none: string): string =>
+  Object.keys(all).sort().map((name) => amount(name, all[name] ?? 0)).join(", ") || none;
+
 export const count = (number: number, what: string): string => `${number} ${what}${number === 1 ? "" : "s"}`;
 
 export const late = (seconds: number | null | undefined): string => (seconds ? `, ${duration(seconds)} late` : "");
