@@ -33,18 +33,18 @@ with DAG("crowded", schedule=None):
     )
 
 HOSTILE = r"""
-import sys, time
+import json, sys, time
 import optimus_train
 
 if optimus_train.rank():
     print("x" * 10_000, flush=True)
     time.sleep(600)
 for step in range(1, 200):
-    loss = "nan" if step % 50 == 0 else "inf" if step % 70 == 0 else f"{2.0 / step ** 0.5 + 0.1:.5f}"
-    print(f'{{"step": {step}, "loss": {loss}, "<b onclick=alert(1)>\u202e": {step}}}', flush=True)
+    loss = float("nan" if step % 50 == 0 else "inf" if step % 70 == 0 else 2.0 / step**0.5 + 0.1)
+    print(json.dumps({"step": step, "loss": loss, "<b onclick=alert(1)>\u202e": step}), flush=True)
 for text in (
     "</pre></style><script>alert(1)</script>", "\u202egnp.exe \u0627\u0644", "\U0001f600 e\u0301",
-    "\x1b[31mred \x07\x00\x7f", "javascript:alert(1) {{7*7}} %s", "NaN Infinity undefined",
+    "\x1b[31mred \x07\x00\x7f", "javascript:alert(1) ${7*7} %s", "NaN Infinity undefined",
 ):
     print(text, flush=True)
 time.sleep(5)
