@@ -134,7 +134,7 @@ def rows_of(
         return None, None
     if row is None:
         row = OutputRow(job_id=job.id, replica=replica.name, uid=replica.uid, generation=replica.generation)
-        row.tail, row.gaps, row.unread, row.ended = "", 0, 0, False
+        row.tail, row.written, row.told, row.gaps, row.unread, row.ended = "", 0, 0, 0, 0, False
         tx.add(row)
     return owner, row
 
@@ -157,6 +157,7 @@ def _pass_over(
 def _keep(ctx: Context, tx: Transaction, owner: JobRow, row: OutputRow, output: Output, leads: bool) -> None:
     row.cursor, row.ended = output.cursor, output.ended
     text = "".join(line.data.decode("utf-8", "replace") + "\n" for line in output.lines)
+    row.written += len(text)
     row.tail = (row.tail + text)[-ctx.settings.log_tail_bytes :].replace("\x00", "\ufffd")
     if output.missed:
         row.gaps += 1

@@ -7,13 +7,14 @@ from typing import Any
 
 from optimus_core import checks
 from optimus_core.cluster.base import Cluster
-from optimus_core.engine import endings, rounds, submit
+from optimus_core.engine import endings, rounds, submit, untold
 from optimus_core.engine.clusters import Connect, declare, opener, pools_by_cluster
 from optimus_core.engine.context import Context
 from optimus_core.engine.identity import Identity
 from optimus_core.engine.reconcile import Step, reconcile
 from optimus_core.engine.report import JobReport, event_dict, generation_dict, job_report
 from optimus_core.engine.submit import Submission
+from optimus_core.engine.untold import Untold
 from optimus_core.engine.upkeep import delete_ended, delete_old_checkpoints, delete_orphans, drive_forsaken
 from optimus_core.errors import ClusterUnavailable, SpecificationError, UnknownJob
 from optimus_core.job import TrainingJob
@@ -168,6 +169,10 @@ class Engine:
                 {"replica": row.replica, "uid": row.uid, "generation": row.generation, "tail": row.tail}
                 for row in tx.outputs(job_id)
             ]
+
+    def untold(self, job_id: int) -> list[Untold]:
+        """Return what a job's replicas have written since the last call; see :func:`untold.untold`."""
+        return untold.untold(self.ctx, job_id)
 
     def stop(self, name: str, user: str) -> JobReport:
         """Stop a job by a person's wish.

@@ -193,7 +193,10 @@ class SpeedRow(Base):
 
 
 class OutputRow(Base):
-    """How far one replica's output was read, the reader's state, and the last of its text."""
+    """How far one replica's output was read, the reader's state, and the last of its text.
+
+    ``written`` and ``told`` count characters: of all its text, and of what its task's log was given.
+    """
 
     __tablename__ = "optimus_outputs"
     job_id: Mapped[int] = mapped_column(ForeignKey("optimus_jobs.id", ondelete="CASCADE"), primary_key=True)
@@ -203,6 +206,8 @@ class OutputRow(Base):
     cursor: Mapped[str | None] = mapped_column(Text)
     reader: Mapped[dict[str, Any] | None]
     tail: Mapped[str] = mapped_column(Text, default="")
+    written: Mapped[int] = mapped_column(BigInteger, default=0)
+    told: Mapped[int] = mapped_column(BigInteger, default=0)
     ended: Mapped[bool] = mapped_column(default=False)
     gaps: Mapped[int] = mapped_column(default=0)
     unread: Mapped[int] = mapped_column(default=0)

@@ -293,6 +293,11 @@ class Transaction:
         query = select(OutputRow).where(OutputRow.job_id == job_id)
         return list(self.session.scalars(query.order_by(OutputRow.generation, OutputRow.replica)))
 
+    def untold(self, job_id: int) -> list[OutputRow]:
+        """Return the outputs of a job with text that its task's log was not given, oldest generation first."""
+        query = select(OutputRow).where(OutputRow.job_id == job_id, OutputRow.written > OutputRow.told)
+        return list(self.session.scalars(query.order_by(OutputRow.generation, OutputRow.replica)))
+
     def workload(self, name: str) -> WorkloadRow:
         """Return what is known of a workload, made empty if it is new."""
         row = self.session.get(WorkloadRow, name)

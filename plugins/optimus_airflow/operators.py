@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 
 from optimus_airflow import pod_arguments, pod_clusters, pod_refusals, pods
 from optimus_airflow.links import OptimusJobLink
+from optimus_airflow.task_log import TaskLog
 from optimus_core.errors import SpecificationError
 from optimus_core.job import AllReduce, Converged, Epochs, Loss, ParameterServer, Replicas, Steps
 
@@ -81,7 +82,8 @@ class OptimusTrainingOperator(BaseOperator):
             ``{"storage_class": NAME, "size": "10Gi"}``; by default the cluster's. A claim of its own is called as the
             job with ``-checkpoints`` after it, outlives the job, and goes when its checkpoints are deleted.
         colocate: keep all replicas on one node: a ReadWriteOnce claim will do, but the job grows no further.
-        get_logs: write the end of each replica's output to the task's log when the job has ended.
+        get_logs: write what worker 0 prints to the task's log while it runs, and the end of the others' output when
+            they have ended.
         on_finish_action: ``delete_pod``, ``delete_succeeded_pod``, or ``keep_pod`` for people to look at.
         namespace: the pods' namespace; by default that of the template, else the cluster's first.
         env_vars: joins ``env``; what has a ``value_from`` stays a reference.
@@ -413,7 +415,7 @@ class OptimusTrainingOperator(BaseOperator):
         """Drive the job in this process; who ends the task ends the job."""
         from optimus_airflow.driving import drive_to_end, event_of
 
-        asked = False
+        asked, log = False, TaskLog(self.log)
         try:
             while True:
                 if self._killed and not asked:
@@ -421,6 +423,8 @@ class OptimusTrainingOperator(BaseOperator):
                 step = engine.step(submission.job_id)
                 if step.final:
                     return self._outcome(event_of(engine, engine.job_by_id(submission.job_id)))
+                if self.get_logs:
+                    log.tell(engine, submission.job_id)
                 self._nap(step.look_again, asked)
         except AirflowException:
             raise
@@ -440,16 +444,12 @@ class OptimusTrainingOperator(BaseOperator):
         self._killed = True
 
     def _write_output(self, event: dict[str, Any]) -> None:
-        """Write the end of the replicas' output to the task's log; without it the outcome is the same."""
+        """Write what is left of the replicas' output to the task's log; without it the outcome is the same."""
         if not self.get_logs or "job_id" not in event:
             return
         from optimus_airflow import settings
 
-        try:
-            for line in pods.output_lines(settings.engine(), event["job_id"]):
-                self.log.info("%s", line)
-        except Exception:
-            self.log.warning("The output of job %s can't be read", event["job_id"], exc_info=True)
+        TaskLog(self.log).tell(settings.engine(), event["job_id"], last=True)
 
     def _outcome(self, event: dict[str, Any]) -> dict[str, Any]:
         self._write_output(event)

@@ -11,7 +11,10 @@ from optimus_core.pod_rules import MAIN
 
 Json = dict[str, Any]
 
-_LOGS = "get_logs=True writes the end of each replica's output to the task's log; `optimus logs JOB` shows all of it"
+_LOGS = (
+    "get_logs=True writes what worker 0 prints, and the end of the others' output, to the task's log; "
+    "`optimus logs JOB` shows what is kept of it"
+)
 _POLL = "How often jobs are looked at is poll_seconds in section [optimus] of Airflow's configuration"
 _NAMED = "Optimus names the pods, by which the replicas find each other. Write labels to find them by"
 REFUSED: Mapping[str, str] = {

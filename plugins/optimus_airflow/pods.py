@@ -20,13 +20,9 @@ from optimus_core.errors import SpecificationError
 from optimus_core.pod_rules import MAIN
 
 if TYPE_CHECKING:
-    from optimus_core.engine.engine import Engine
     from optimus_core.job import TrainingJob
 
 Json = dict[str, Any]
-
-_MOST_LINES = 200
-"""Lines of output that go to the task's log when its job ends."""
 
 
 # The template
@@ -288,13 +284,3 @@ class _Nowhere:
         place = pod_rules.Checkpoints.read(asked) if asked else pod_rules.Checkpoints()
         claim = manifests.claim_name(job) if place.storage_class else place.claim
         return CheckpointPlace(place.url or (manifests.CHECKPOINTS if claim else manifests.SCRATCH), claim)
-
-
-def output_lines(engine: Engine, job_id: int) -> list[str]:
-    """Return the last lines of each replica of a job's newest generation, each after its replica's name."""
-    outputs = [output for output in engine.outputs(job_id) if output["tail"]]
-    newest = max((output["generation"] for output in outputs), default=0)
-    last = [output for output in outputs if output["generation"] == newest]
-    each = max(1, _MOST_LINES // max(1, len(last)))
-    lines = [f"[{o['replica']}] {line}" for o in last for line in o["tail"].splitlines()[-each:]]
-    return lines[:_MOST_LINES]

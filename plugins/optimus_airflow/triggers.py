@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseTrigger, TaskSuccessEvent, TriggerEvent
 
 from optimus_airflow import settings
+from optimus_airflow.task_log import TaskLog
 
 if TYPE_CHECKING:
     from optimus_core.engine.engine import Engine
@@ -44,7 +45,7 @@ class OptimusJobTrigger(BaseTrigger):
         attempt: which attempt of the job the task waits for.
         ends_task: on success, end the task without another leg on a worker.
         push: whether the outcome goes to XCom then.
-        logs: whether the end of the replicas' output goes to the task's log then.
+        logs: whether what the replicas write goes to the task's log.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class OptimusJobTrigger(BaseTrigger):
         self.job_id, self.token, self.attempt = job_id, token, attempt
         self.ends_task, self.push, self.logs = ends_task, push, logs
         self._fired = False
+        self._log_of_task = TaskLog(self.log)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return what another process makes the same trigger of."""
@@ -91,10 +93,11 @@ class OptimusJobTrigger(BaseTrigger):
 
     def _step(self, engine: Engine) -> tuple[float, dict[str, Any] | None]:
         from optimus_airflow.driving import event_of
-        from optimus_airflow.pods import output_lines
         from optimus_core.errors import UnknownJob
 
         step = engine.step(self.job_id)
+        if self.logs:
+            self._log_of_task.tell(engine, self.job_id, last=step.final)
         if not step.final:
             return max(step.look_again, 0.05), None
         try:
@@ -103,11 +106,7 @@ class OptimusJobTrigger(BaseTrigger):
             return 0.0, {"title": str(self.job_id), "state": "failed", "reason": f"Its row was deleted: {error}."}
         if not report.final or report.attempt != self.attempt:
             return engine.settings.poll_seconds, None  # a later try owns it; this trigger is about to be ended
-        event = event_of(engine, report)
-        if self.logs and self._ends(event):
-            for line in output_lines(engine, self.job_id):
-                self.log.info("%s", line)
-        return 0.0, event
+        return 0.0, event_of(engine, report)
 
     def _ends(self, event: dict[str, Any]) -> bool:
         return self.ends_task and event["state"] == "succeeded"

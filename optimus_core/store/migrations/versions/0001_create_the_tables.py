@@ -174,6 +174,8 @@ def upgrade() -> None:
     sa.Column('tail', sa.Text(), nullable=False),
     sa.Column('ended', sa.Boolean(), nullable=False),
     sa.Column('gaps', sa.Integer(), nullable=False),
+    sa.Column('written', sa.BigInteger(), nullable=False),
+    sa.Column('told', sa.BigInteger(), nullable=False),
     sa.Column('unread', sa.Integer(), nullable=False),
     sa.Column('version', sa.Integer(), nullable=False),
     sa.ForeignKeyConstraint(['job_id'], ['optimus_jobs.id'], ondelete='CASCADE'),
