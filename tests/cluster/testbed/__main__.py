@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.cluster.testbed import session
+from tests.cluster.testbed import images, programs, session
 from tests.cluster.testbed.bed import Testbed
 from tests.cluster.testbed.errors import ClusterError, MissingError
 from tests.cluster.testbed.layout import default_folder
@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--fake-nodes", type=int, metavar="N", help="nodes that only kwok plays (default 0)")
     up.add_argument("--grace", type=int, metavar="S", help="seconds until a silent node is not Ready (default 40)")
     commands.add_parser("check", help="say what this machine lacks to run it; exit 2 if anything")
+    commands.add_parser("build", help="make the programs and images that it needs, if they are not kept already")
     commands.add_parser("down", help="end the cluster and leave nothing of it")
     commands.add_parser("status", help="list components and nodes; exit 0 if all is well")
     commands.add_parser("kubeconfig", help="print the path of the kubeconfig")
@@ -82,6 +83,9 @@ def _do(given: argparse.Namespace) -> int:
             return _up(given)
         case "check":
             require(programs=True, images=True)
+        case "build":
+            programs.build()
+            images.build()
         case "down":
             Testbed(given.dir).down()
         case "status":
