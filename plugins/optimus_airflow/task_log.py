@@ -54,12 +54,13 @@ class TaskLog:
 
 
 def shown(outputs: Sequence[Untold], most: int) -> list[str]:
-    """Return the newest lines of each replica after its name, about ``most`` in all, and how many came before."""
-    each, lines = max(1, most // max(1, len(outputs))), []
+    """Return the newest lines of each replica after its name, and how many came before: ``most`` or one a replica."""
+    each, lines = most // max(1, len(outputs)), []
     for output in outputs:
-        left_out = len(output.lines) - each
-        if left_out > 0 or output.cut:
-            count = f"{left_out} lines" if not output.cut else "many lines"
-            lines.append(f"[{output.replica}] ... {count} left out: `optimus logs` and the page show the last")
-        lines += [f"[{output.replica}] {line}" for line in output.lines[-each:]]
+        fresh = output.lines
+        if len(fresh) > each or output.cut:
+            fresh = fresh[len(fresh) - max(0, min(each - 1, len(fresh))) :]
+            count = "many" if output.cut else len(output.lines) - len(fresh)
+            lines.append(f"[{output.replica}] ... {count} lines left out: `optimus logs` and the page show the last")
+        lines += [f"[{output.replica}] {line}" for line in fresh]
     return lines

@@ -22,7 +22,7 @@ from optimus_core.job import AllReduce, Replicas, TrainingJob
         pytest.param(
             [Untold("w-0", ("a", "b", "c"), False)],
             2,
-            ["[w-0] ... 1 lines left out: `optimus logs` and the page show the last", "[w-0] b", "[w-0] c"],
+            ["[w-0] ... 2 lines left out: `optimus logs` and the page show the last", "[w-0] c"],
             id="the newest",
         ),
         pytest.param(

@@ -65,7 +65,7 @@ def test_a_deferred_task_ends_with_its_outcome(airflow):
 def test_marked_failed_its_processes_are_gone_within_seconds(airflow):
     run_id = run_until_training(airflow, "long", 2)
     airflow.mark("long", run_id, "train", "failed")
-    wait_for(lambda: not processes(airflow, "long"), 15, "the processes are gone")
+    wait_for(lambda: not processes(airflow, "long"), 30, "the processes are gone")
     time.sleep(5)
     assert processes(airflow, "long") == set()
     assert airflow.task("long", run_id, "train")["state"] == "failed"
