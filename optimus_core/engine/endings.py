@@ -240,7 +240,7 @@ def finish(ctx: Context, job: JobRow, cluster: Cluster) -> None:
     Raises:
         ClusterUnavailable: the objects can't be removed now; the job has not ended, and the next step tries again.
     """
-    if not _is_kept(job):
+    if not is_kept(job):
         cluster.forget(job.name)
     with ctx.store.transaction() as tx:
         owner = tx.job(job.id)
@@ -258,7 +258,7 @@ def finish(ctx: Context, job: JobRow, cluster: Cluster) -> None:
         tx.revise(owner.cluster)
 
 
-def _is_kept(job: JobRow) -> bool:
+def is_kept(job: JobRow) -> bool:
     """Say whether what has ended of the job's replicas stays to be looked at."""
     on_finish = job.specification.get("on_finish", "")
     return on_finish == "keep_pod" or (on_finish == "delete_succeeded_pod" and job.verdict != "succeeded")

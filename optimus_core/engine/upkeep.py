@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from optimus_core.engine.context import Context
+from optimus_core.engine.endings import is_kept
 from optimus_core.engine.launch import checkpoint_name, checkpoint_place, job_of
 from optimus_core.engine.reconcile import Step, reconcile
 from optimus_core.engine.verdict import ALIVE
@@ -17,8 +18,6 @@ from optimus_core.errors import OptimusError
 from optimus_core.store import CONFLICTS, FINAL, LIVE, JobRow, Transaction
 
 _log = logging.getLogger(__name__)
-_KEEPING = ("keep_pod", "delete_succeeded_pod")
-"""What a job says that keeps its ended replicas, all or those of a failure."""
 
 
 def drive_forsaken(ctx: Context, cluster: str) -> dict[str, Step]:
@@ -62,7 +61,7 @@ def delete_orphans(ctx: Context, cluster: str) -> list[str]:
     late = [r for r in replicas if r.job in ended]
     orphans = [r for r in late if r.phase in ALIVE and not r.terminating]
     known.delete(orphans)
-    for name in sorted({r.job for r in late if ended[r.job].specification.get("on_finish") not in _KEEPING}):
+    for name in sorted({r.job for r in late if not is_kept(ended[r.job])}):
         known.forget(name)
     return [r.name for r in orphans]
 

@@ -241,16 +241,6 @@ class RoundRow(Base):
     plan: Mapped[dict[str, Any]]
 
 
-class PoolRow(Base):
-    """A pool: a guaranteed share and a ceiling; one ``default`` pool holds everything."""
-
-    __tablename__ = "optimus_pools"
-    cluster: Mapped[str] = mapped_column(String(128), primary_key=True)
-    name: Mapped[str] = mapped_column(String(128), primary_key=True)
-    guaranteed: Mapped[dict[str, Any] | None]
-    ceiling: Mapped[dict[str, Any] | None]
-
-
 class ActionRow(Base):
     """What a person did: stop, pin, unpin, rebalance."""
 

@@ -88,13 +88,6 @@ def upgrade() -> None:
     sa.Column('value', sa.Text(), nullable=False),
     sa.PrimaryKeyConstraint('key')
     )
-    op.create_table('optimus_pools',
-    sa.Column('cluster', sa.String(length=128), nullable=False),
-    sa.Column('name', sa.String(length=128), nullable=False),
-    sa.Column('guaranteed', sa.JSON(), nullable=True),
-    sa.Column('ceiling', sa.JSON(), nullable=True),
-    sa.PrimaryKeyConstraint('cluster', 'name')
-    )
     op.create_table('optimus_rounds',
     sa.Column('id', sa.Integer(), nullable=False),
     sa.Column('cluster', sa.String(length=128), nullable=False),
@@ -230,7 +223,6 @@ def downgrade() -> None:
         batch_op.drop_index(batch_op.f('ix_optimus_rounds_cluster'))
 
     op.drop_table('optimus_rounds')
-    op.drop_table('optimus_pools')
     op.drop_table('optimus_meta')
     with op.batch_alter_table('optimus_jobs', schema=None) as batch_op:
         batch_op.drop_index(batch_op.f('ix_optimus_jobs_workload'))
