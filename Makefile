@@ -59,6 +59,7 @@ lint: setup  ## ruff, mypy, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=plugins $(BIN)/mypy scripts
 	PYTHONPATH=plugins $(BIN)/lint-imports
 
 bench: setup browser  ## print the benchmarks, each against a baseline of the same run; 1 if any misses its goal

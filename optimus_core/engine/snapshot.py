@@ -15,7 +15,7 @@ from optimus_core.at_once import at_once
 from optimus_core.cluster.base import NodeInfo, Replica, Role
 from optimus_core.engine.columns import Columns
 from optimus_core.engine.context import Context
-from optimus_core.engine.estimate import estimate_if_new, work_kind
+from optimus_core.engine.estimate import estimate, estimate_if_new, work_kind
 from optimus_core.engine.launch import demand_of, is_stranger, job_of, needs_of
 from optimus_core.engine.ledger import observed
 from optimus_core.engine.pausing import is_away, paused_seconds
@@ -228,6 +228,13 @@ def job_view(ctx: Context, tx: Transaction, row: JobRow, generations: Sequence[G
         seconds_at_size=_seconds_at_size(tx, present),
         specification=job.public_dict(),
     )
+
+
+def ended_view(ctx: Context, tx: Transaction, row: JobRow) -> JobView:
+    """Return an ended job as a plan sees one that waits, with all that its run taught: what a replay begins with."""
+    known = tx.peek_workload(row.workload)
+    row.estimate = (row.estimate or {}) | estimate(ctx, tx, row).to_dict()
+    return job_view(ctx, tx, row, [], News({}, {}, {} if known is None else {row.workload: known}))
 
 
 def _kind(job: TrainingJob) -> Literal["ps_sync", "ps_async", "allreduce"]:

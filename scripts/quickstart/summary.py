@@ -11,7 +11,7 @@ from rich.console import Console
 from optimus_core.cluster.base import NodeInfo
 from optimus_core.engine.engine import Engine
 from optimus_core.engine.report import JobReport
-from optimus_core.engine.snapshot import job_view, node_view, plan_settings
+from optimus_core.engine.snapshot import ended_view, node_view, plan_settings
 from optimus_core.reasons import duration
 from optimus_core.scheduling.baselines import equal_sizes
 from optimus_core.scheduling.types import Plan, Size, Snapshot
@@ -49,7 +49,7 @@ def arrivals(engine: Engine) -> list[Arrival]:
     found = []
     with engine.store.transaction() as tx:
         for row in tx.jobs(states=("succeeded",)):
-            view = job_view(engine.ctx, tx, row, [], refit=True)
+            view = ended_view(engine.ctx, tx, row)
             found.append(Arrival(view.model_copy(update={"young": False}), float(row.step or 1)))
     return found
 
