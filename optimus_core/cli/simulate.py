@@ -95,7 +95,7 @@ def _failure(given: str, nodes: list[Node]) -> Failure:
 
 def _jobs(trace: str, jobs: int, span: float, seed: int) -> list[TrueJob]:
     if trace in _GENERATED:
-        checks.number(span, "--span", most=checks.MOST_SECONDS, example=12_000)
+        checks.number(span, "--span", least=1.0, most=checks.MOST_SECONDS, example=12_000)
         return mixed(_GENERATED[trace](jobs, span, seed), seed)
     return read_trace(Path(trace), jobs)
 

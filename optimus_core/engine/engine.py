@@ -15,12 +15,12 @@ from optimus_core.engine.reconcile import Step, reconcile
 from optimus_core.engine.report import JobReport, event_dict, generation_dict, job_report
 from optimus_core.engine.submit import Submission
 from optimus_core.engine.untold import Untold
-from optimus_core.engine.upkeep import delete_ended, delete_old_checkpoints, delete_orphans, drive_forsaken
+from optimus_core.engine.upkeep import delete_ended, delete_old_checkpoints, delete_orphans, drive_forsaken, is_forsaken
 from optimus_core.errors import ClusterUnavailable, SpecificationError, UnknownJob
 from optimus_core.job import TrainingJob
 from optimus_core.scheduling.types import Plan, Snapshot
 from optimus_core.settings import Settings
-from optimus_core.store import CONFLICTS, FINAL, ActionRow, JobRow, Store, Transaction
+from optimus_core.store import CONFLICTS, FINAL, LIVE, ActionRow, JobRow, Store, Transaction
 
 _WAITING_SECONDS = 30.0
 """While a job waits somebody looks this often whether others than Optimus have made room: nobody else says so."""
@@ -188,6 +188,12 @@ class Engine:
             _audit(tx, user, "stop", row, {})
         self.request_stop(row.id, by=user)
         return self.job_by_id(row.id)
+
+    def is_forsaken(self, job_id: int) -> bool:
+        """Say whether nobody has driven a live job for longer than ``heartbeat_stale_seconds``."""
+        with self.store.transaction() as tx:
+            row = tx.peek_job(job_id)
+            return row is not None and row.state in LIVE and is_forsaken(self.ctx, tx, row)
 
     def pin(self, name: str, user: str, *, workers: int, servers: int | None = None) -> JobReport:
         """Give a job a fixed size until it is unpinned.

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 
 import pytest
 
@@ -166,6 +167,23 @@ def test_acts_are_kept_with_their_user(engine, optimus, optimus_json):
         actions = tx.session.query(ActionRow).all()
     assert [action.action for action in actions] == ["pin", "unpin", "stop"]
     assert all(action.user for action in actions)
+
+
+@pytest.mark.usefixtures("queued")
+def test_a_job_whose_driver_has_died_is_stopped_by_stop_itself(engine, optimus_json, monkeypatch):
+    engine.step(1)  # it starts
+    monkeypatch.setenv("AIRFLOW__OPTIMUS__HEARTBEAT_STALE_SECONDS", "1")
+    time.sleep(1.2)
+    assert optimus_json("stop", "digits")["state"] == "stopped"
+    assert engine.ctx.cluster("local").list() == []
+
+
+@pytest.mark.usefixtures("queued")
+def test_a_job_whose_driver_has_died_is_driven_by_rebalance(engine, optimus_json, monkeypatch):
+    monkeypatch.setenv("AIRFLOW__OPTIMUS__HEARTBEAT_STALE_SECONDS", "1")
+    time.sleep(1.2)
+    assert optimus_json("rebalance")["planned"] is True
+    assert engine.job_by_id(1).phase == "starting"
 
 
 def test_doctor_says_what_is_set_up(optimus, optimus_json):
