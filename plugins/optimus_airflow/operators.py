@@ -311,7 +311,6 @@ class OptimusTrainingOperator(BaseOperator):
             return self._outcome(event_of(engine, report))
         if not self.deferrable:
             return self._wait_here(engine, submission)
-        self._begin(engine, submission.job_id)
         from optimus_airflow.triggers import OptimusJobTrigger
 
         return self.defer(
@@ -326,13 +325,6 @@ class OptimusTrainingOperator(BaseOperator):
             method_name="execute_complete",
             timeout=self._time_left(context),
         )
-
-    def _begin(self, engine: Engine, job_id: int) -> None:
-        """Take the first step here: replicas start while the triggerer has yet to take the job up."""
-        try:
-            engine.step(job_id)
-        except Exception:
-            self.log.warning("The first step failed; the trigger takes the next one", exc_info=True)
 
     def _identity(self, engine: Engine, context: Context) -> Identity:
         from optimus_core.engine.identity import Identity

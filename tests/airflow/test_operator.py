@@ -64,18 +64,6 @@ def test_defers_to_a_trigger_that_owns_the_job(engine, context):
     assert OptimusJobTrigger(**kwargs).serialize() == (path, kwargs)
 
 
-def test_replicas_start_before_the_triggerer_takes_the_job_up(engine, context):
-    job_id = kwargs_of(defer(make(LONG), context()))["job_id"]
-    assert engine.history(job_id)["generations"][-1]["starting_at"] is not None
-    assert len(engine.ctx.cluster("local").list()) == 2
-
-
-def test_a_first_step_that_fails_is_left_to_the_trigger(engine, context, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(type(engine), "step", lambda *_: 1 / 0)
-        assert kwargs_of(defer(make(LONG), context()))["attempt"] == 1
-
-
 def test_what_is_left_of_the_timeout_counts_from_the_start_of_the_try(engine, context):
     given = context()
     given["ti"].start_date = datetime.now(UTC) - timedelta(minutes=50)
