@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
 
 from optimus_core.cli.shared import ClusterName, Json, engine, errors_shown, out, show, user
 from optimus_core.cli.show import Name
-from optimus_core.engine.engine import Engine
+from optimus_core.engine.drive import drive_to_end
 from optimus_core.engine.report import JobReport
-
-_LONGEST = 300.0
-"""Seconds for which a job that nobody drives is driven to its end."""
 
 
 def rebalance(cluster: ClusterName = "", as_json: Json = False) -> None:
@@ -34,16 +30,9 @@ def stop(name: Name, as_json: Json = False) -> None:
         made = engine()
         report = made.stop(name, user())
         if made.is_forsaken(report.id):
-            report = _driven(made, report.id)
+            drive_to_end(made, report.id)
+            report = made.job_by_id(report.id)
     _show(report, as_json)
-
-
-def _driven(made: Engine, job_id: int) -> JobReport:
-    """Drive a job to its end in the place of a driver that has died."""
-    end = time.monotonic() + _LONGEST
-    while not (step := made.step(job_id)).final and time.monotonic() < end:
-        time.sleep(min(step.look_again, 1.0))
-    return made.job_by_id(job_id)
 
 
 def pin(

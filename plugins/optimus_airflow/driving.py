@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 from typing import TYPE_CHECKING, Any
+
+from optimus_core.engine.drive import drive_to_end
 
 if TYPE_CHECKING:
     from optimus_core.engine.engine import Engine
     from optimus_core.engine.report import JobReport
 
-log = logging.getLogger(__name__)
-
-_MARGIN = 60.0
-"""Seconds beyond a job's own grace until we no longer wait for its end."""
 _TAIL_LINES = 20
 _TAIL_CHARS = 4000
 
@@ -47,31 +43,6 @@ def tail_of(engine: Engine, report: JobReport) -> str:
     text = ranked[0]["tail"]
     text = text if isinstance(text, str) else "\n".join(text)
     return "\n".join(text.splitlines()[-_TAIL_LINES:])[-_TAIL_CHARS:]
-
-
-def drive_to_end(engine: Engine, job_id: int, seconds: float | None = None) -> bool:
-    """Step a job that was asked to stop until it has ended; return whether it has."""
-    if seconds is None:
-        seconds = grace_of(engine, job_id) + _MARGIN
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            step = engine.step(job_id)
-        except Exception:
-            log.exception("A step with job %s failed; it is tried again", job_id)
-            time.sleep(2)
-            continue
-        if step.final:
-            return True
-        time.sleep(max(step.look_again, 0.05))
-    return False
-
-
-def grace_of(engine: Engine, job_id: int) -> float:
-    """Return how long a job may take to stop."""
-    with engine.store.transaction() as tx:
-        row = tx.peek_job(job_id)
-    return float((row.specification if row is not None else {}).get("grace_seconds", 30))
 
 
 def drive_to_end_aside(engine: Engine, job_id: int) -> threading.Thread:

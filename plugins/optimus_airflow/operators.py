@@ -396,7 +396,7 @@ class OptimusTrainingOperator(BaseOperator):
     def _stop(self, context: Context, by: str) -> None:
         """Stop the job. This runs as the task instance itself, so the job is its own: no token is asked for."""
         from optimus_airflow import settings
-        from optimus_airflow.driving import drive_to_end
+        from optimus_core.engine.drive import drive_to_end
 
         engine = settings.engine()
         report = engine.job_of(self._identity(engine, context))
@@ -405,7 +405,8 @@ class OptimusTrainingOperator(BaseOperator):
 
     def _wait_here(self, engine: Engine, submission: Submission) -> Any:
         """Drive the job in this process; who ends the task ends the job."""
-        from optimus_airflow.driving import drive_to_end, event_of
+        from optimus_airflow.driving import event_of
+        from optimus_core.engine.drive import drive_to_end
 
         asked, log = False, TaskLog(self.log)
         try:

@@ -57,7 +57,7 @@ def engine(home: Path) -> Any:
 
 def stop_all(engine: Any) -> None:
     """Leave no process behind."""
-    from optimus_airflow.driving import drive_to_end
+    from optimus_core.engine.drive import drive_to_end
 
     for report in engine.jobs(live=True):
         engine.request_stop(report.id, by="the test's end")

@@ -9,10 +9,11 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from optimus_airflow import settings
-from optimus_airflow.driving import drive_to_end, event_of
+from optimus_airflow.driving import event_of
 from optimus_airflow.operators import OptimusTrainingOperator, ParameterServer, Replicas
 from optimus_airflow.triggers import OptimusJobTrigger
 
+from optimus_core.engine.drive import drive_to_end
 from optimus_core.errors import SpecificationError
 
 LONG = [sys.executable, "-c", "import time; time.sleep(60)"]

@@ -11,9 +11,10 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kubernetes.client import models as k8s
 from optimus_airflow import pod_arguments, pod_clusters, pod_refusals, settings
-from optimus_airflow.driving import drive_to_end, event_of
+from optimus_airflow.driving import event_of
 from optimus_airflow.operators import AllReduce, OptimusTrainingOperator, ParameterServer, Replicas
 
+from optimus_core.engine.drive import drive_to_end
 from optimus_core.engine.launch import pod_template
 from optimus_core.errors import ClusterUnavailable, SpecificationError
 from optimus_core.job import TrainingJob

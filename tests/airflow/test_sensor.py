@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import pytest
 from airflow.sdk.exceptions import AirflowException, TaskDeferred
 from optimus_airflow import operators, sensors
-from optimus_airflow.driving import drive_to_end
 from optimus_airflow.sensors import Converged, Epochs, Finished, Loss, OptimusJobSensor, Progress, Steps
 from optimus_airflow.triggers import OptimusWaitTrigger
 from optimus_airflow.until import Verdict, condition, from_data
 
 import optimus_core
+from optimus_core.engine.drive import drive_to_end
 from optimus_core.engine.identity import Identity
 from optimus_core.errors import SpecificationError
 from optimus_core.job import AllReduce, Replicas, TrainingJob
