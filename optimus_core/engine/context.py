@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from optimus_core.cluster.base import Cluster
 from optimus_core.errors import SpecificationError
@@ -36,6 +37,11 @@ class Context:
             SpecificationError: no such cluster is declared.
         """
         return self.open_cluster(name)
+
+    def has_passed(self, since: datetime | None, seconds: float) -> bool:
+        """Say whether more than so many seconds have passed since a moment, by the store's clock; not since None."""
+        with self.store.transaction() as tx:
+            return since is not None and tx.now - since > timedelta(seconds=seconds)
 
 
 def clusters_from(known: Mapping[str, Cluster]) -> Callable[[str], Cluster]:

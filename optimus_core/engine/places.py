@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from optimus_core.cluster.base import Cluster
 from optimus_core.engine import pausing
@@ -31,8 +31,7 @@ def taken(cluster: Cluster, row: JobRow, generation: GenerationRow) -> dict[str,
 
 def is_settled(ctx: Context, since: datetime | None) -> bool:
     """Say whether a place has been looked at for long enough to believe that it is taken."""
-    with ctx.store.transaction() as tx:
-        return since is not None and tx.now - since > timedelta(seconds=_SURE_SECONDS)
+    return ctx.has_passed(since, _SURE_SECONDS)
 
 
 def give_up(ctx: Context, job: JobRow, generation: GenerationRow, lacking: dict[str, str]) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from optimus_core.at_once import at_once
 from optimus_core.checks import passable
@@ -121,8 +120,7 @@ def _unread(view: View) -> list[Replica]:
 def _is_long_gone(view: View, number: int) -> bool:
     """Say whether a generation has been gone for so long that its output is waited for no more."""
     gone = next((g.gone_at for g in view.generations if g.number == number), None)
-    with view.ctx.store.transaction() as tx:
-        return gone is not None and tx.now - gone > timedelta(seconds=_OUTPUT_SECONDS)
+    return view.ctx.has_passed(gone, _OUTPUT_SECONDS)
 
 
 def _look(ctx: Context, job_id: int) -> View | Step | None:
@@ -284,8 +282,7 @@ def _is_place_taken(view: View, generation: GenerationRow, replica: Replica) -> 
 def _is_late(view: View, generation: GenerationRow) -> bool:
     """Say whether a generation that was to start has had all the time that it has for that."""
     since = endings.held_until(generation) or generation.starting_at
-    with view.ctx.store.transaction() as tx:
-        return since is not None and tx.now - since > timedelta(seconds=job_of(view.job).start_timeout)
+    return view.ctx.has_passed(since, job_of(view.job).start_timeout)
 
 
 def _start(view: View, generation: GenerationRow) -> Step:
