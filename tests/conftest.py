@@ -139,6 +139,17 @@ def store(database_url: str) -> Store:
 # -- an engine ----------------------------------------------------------------------------------------------
 
 
+QUICK: dict[str, Any] = {
+    "round_delay_seconds": 0,
+    "retry_backoff_seconds": 0.1,
+    "retry_backoff_max_seconds": 0.2,
+    "restart_cost_seconds": 0.1,
+    "young_steps": 0,
+    "young_seconds": 0,
+}
+"""Settings by which nothing waits for long."""
+
+
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Quick steps in a home of its own."""
@@ -149,12 +160,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
         home=home,
         database_url=f"sqlite:///{home / 'optimus.db'}",
         poll_seconds=0.1,
-        round_delay_seconds=0,
-        retry_backoff_seconds=0.1,
-        retry_backoff_max_seconds=0.2,
-        restart_cost_seconds=0.1,
-        young_steps=0,
-        young_seconds=0,
+        **QUICK,
     )
 
 

@@ -222,24 +222,6 @@ def test_of_two_rounds_at_once_one_plans(driver, make_job, monkeypatch):
     assert answers == [None]
 
 
-def test_what_the_holder_of_an_old_lease_decides_is_not_written(driver, make_job, monkeypatch):
-    with driver.ctx.store.transaction() as tx:
-        tx.cluster("local")
-    real = rounds.plan
-
-    def plan_too_slowly(snapshot):
-        with driver.ctx.store.transaction() as tx:
-            tx.cluster("local").lease_expires = tx.now
-        with driver.ctx.store.transaction() as tx:
-            assert tx.take_lease("local", "another", 60) is not None
-        return real(snapshot)
-
-    monkeypatch.setattr(rounds, "plan", plan_too_slowly)
-    made = driver.submit(make_job())
-    assert driver.generations(made.job_id) == []
-    assert driver.report(made.job_id).state == "queued"
-
-
 def test_what_arrives_during_a_round_is_planned_by_its_holder(driver, make_job, monkeypatch):
     first = driver.submit(make_job("first"))
     real = rounds.plan

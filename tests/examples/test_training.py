@@ -1,11 +1,11 @@
 """The examples, as real processes: the same training at every size, over every resize, stop and loss."""
 
-import importlib.util
+import os
 import signal
 
 import pytest
 
-from tests.examples.conftest import wait_until
+from tests.examples.conftest import ROOT, wait_until
 
 QUICK = ("--read-ms", "0.05", "--report-every", "1", "--checkpoint-every", "20")
 PS, RING = "train_ps.py", "train_allreduce.py"
@@ -217,9 +217,10 @@ def test_a_script_run_by_hand_needs_nothing_but_itself(start, script):
     assert all_zero(generation.wait())
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="PyTorch is installed")
-def test_without_pytorch_its_backend_says_what_to_do(start):
-    generation = start(RING, *QUICK, "--backend", "gloo")
+def test_without_pytorch_its_backend_says_what_to_do(start, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text('import sys\nsys.modules["torch"] = None  # wherever it is installed\n')
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    generation = start(RING, *QUICK, "--backend", "gloo", env={"PYTHONPATH": path})
     assert generation.wait() == {"worker 0": 1}
     assert "pip install torch" in generation.leader.err.read_text()
 

@@ -15,7 +15,7 @@ from optimus_core.scheduling.priced import priced
 from optimus_core.scheduling.slow_nodes import NO_ROOM
 from optimus_core.scheduling.types import NOTHING, Decision, JobView, Size, Snapshot
 from tests.scheduling.builders import make_job, make_node, make_snapshot, running, speed
-from tests.scheduling.test_properties import eventful, free_of
+from tests.scheduling.test_properties import assert_nodes_hold, eventful
 
 FEW = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 FOUND: dict[str, Any] = {"slow": "a slow worker", "replica": "w1", "node": "a", "ratio": 0.25}
@@ -121,12 +121,7 @@ def with_stragglers(draw: st.DrawFn) -> Snapshot:
 @FEW
 @given(with_stragglers())
 def test_no_node_is_asked_for_more_than_it_has(snapshot: Snapshot) -> None:
-    made = plan(snapshot)
-    left = free_of(snapshot, made)
-    assert all(amount >= 0 for node in left.values() for amount in node.values()), left
-    assert all(
-        left[name][r] == amount for name, room in made.free.items() for r, amount in room.items() if r in left[name]
-    )
+    assert_nodes_hold(snapshot, plan(snapshot))
 
 
 @FEW

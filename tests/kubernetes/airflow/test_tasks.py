@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from tests.cluster.testbed import PYTHON_IMAGE
+from tests.cluster.others import full_nodes
 from tests.conftest import until
 
 
@@ -46,22 +46,6 @@ def await_phase(airflow: Any, run_id: str, dag_id: str, *phases: str) -> Any:
         return found if found is not None and found.run_id == run_id and found.phase in phases else None
 
     return until(there, 60, 0.1)
-
-
-@contextmanager
-def full_nodes(core: client.CoreV1Api, space: str) -> Iterator[None]:
-    """Other people's pods, so that nothing of 2 cpu has room; gone afterwards."""
-    nodes = [node.metadata.name for node in core.list_node().items]
-    container = {"name": "main", "image": PYTHON_IMAGE, "command": ["sleep", "600"]}
-    asked = container | {"resources": {"requests": {"cpu": "2"}}}
-    for node in nodes:
-        body = {"metadata": {"name": f"other-{node}"}, "spec": {"nodeName": node, "containers": [asked]}}
-        core.create_namespaced_pod(space, body)
-    try:
-        yield
-    finally:
-        for node in nodes:
-            core.delete_namespaced_pod(f"other-{node}", space, grace_period_seconds=0)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from optimus_core.engine.engine import Engine
 from optimus_core.pod_rules import Checkpoints
 from optimus_core.settings import Settings
 from tests.cluster.claims import CLAIM
+from tests.conftest import QUICK
 
 
 def main(home: Path, url: str, namespace: str, job_id: int, enough: Path) -> None:
@@ -24,12 +25,7 @@ def main(home: Path, url: str, namespace: str, job_id: int, enough: Path) -> Non
         database_url=f"sqlite:///{home / 'optimus.db'}",
         cluster="kube",
         poll_seconds=0.2,
-        round_delay_seconds=0,
-        retry_backoff_seconds=0.1,
-        retry_backoff_max_seconds=0.2,
-        restart_cost_seconds=0.1,
-        young_steps=0,
-        young_seconds=0,
+        **QUICK,
     )
     configuration = client.Configuration(host=url)
     configuration.retries = False

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import pytest
 
+from tests.cluster.others import full_nodes
 from tests.cluster.testbed import PYTHON_IMAGE
 
 SLEEP = {"name": "late", "image": PYTHON_IMAGE, "command": ["sleep", "600"]}
-
-
-@contextmanager
-def full_nodes(core, namespace):
-    """Other people's pods, so that nothing of 2 cpu has room; gone afterwards."""
-    names = [node.metadata.name for node in core.list_node().items]
-    container = {"name": "main", "image": PYTHON_IMAGE, "command": ["sleep", "600"]}
-    asked = container | {"resources": {"requests": {"cpu": "2"}}}
-    for name in names:
-        body = {"metadata": {"name": f"other-{name}"}, "spec": {"nodeName": name, "containers": [asked]}}
-        core.create_namespaced_pod(namespace, body)
-    yield
-    for name in names:
-        core.delete_namespaced_pod(f"other-{name}", namespace, grace_period_seconds=0)
 
 
 @pytest.fixture
