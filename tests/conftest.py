@@ -234,8 +234,11 @@ class Driver:
         return self.drive(job_id, to=lambda: (found := self.report(job_id)).state in states and found)
 
     def to_step(self, job_id: int, step: int) -> Any:
-        """Step a job until it has made so many steps and return its report."""
-        return self.drive(job_id, to=lambda: ((found := self.report(job_id)).step or 0) >= step and found)
+        """Step a job until all its replicas have been seen to run and it has made so many steps; return its report."""
+        return self.drive(
+            job_id,
+            to=lambda: (found := self.report(job_id)).phase != "starting" and (found.step or 0) >= step and found,
+        )
 
     def to_size(self, job_id: int, workers: int) -> Any:
         """Step a job until it runs with so many workers and return its report."""
