@@ -94,8 +94,14 @@ def text(value: object, where: str, example: str, *, longest: int = 4096) -> str
 
 def mapping(value: object, where: str, example: str) -> Mapping[str, Any]:
     """Return ``value`` if it is a mapping whose keys are texts."""
-    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+    if not isinstance(value, Mapping):
         raise SpecificationError(f"{where} is {shown(value)}; it maps names to values. Write such as {example}.")
+    for key in value:
+        if not isinstance(key, str):
+            kind = type(key).__name__
+            raise SpecificationError(
+                f"{where} has the key {shown(key)}, of type {kind}; a name is a text. Write it in quotes."
+            )
     return value
 
 
@@ -159,6 +165,8 @@ def read_file(path: str | Path, what: str, example: str) -> Mapping[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise SpecificationError(f'{what} "{path}" can\'t be read: {reason}. Give the path of a YAML file.') from error
+    if not content.strip():
+        raise SpecificationError(f"{what} {path} is empty. Write such as {example}.")
     data = _read_json(content, path) if Path(path).suffix == ".json" else _read_yaml(content, path)
     try:
         return mapping(data, "its content", example)

@@ -298,6 +298,10 @@ _EXAMPLES = {
 def _from_data(data: object) -> dict[str, Any]:
     known = [f.name for f in fields(TrainingJob)]
     given = checks.mapping(data, "the job", "{name: resnet, ...}")
+    if "quota" in given:
+        raise SpecificationError(
+            f'"quota" is what tasks of Airflow call it; in a job it is "pool". Write pool: {given["quota"]}'
+        )
     checks.keys(given, known, "a job")
     values = {key: value for key, value in given.items() if value is not None}
     for key, example in _EXAMPLES.items():

@@ -52,10 +52,14 @@ class Checkpoints:
             raise SpecificationError(f"checkpoints is {checks.shown(dict(given))}; it is one place. Write {example}.")
         claim, url, made_of = given.get("claim"), given.get("url"), given.get("storage_class")
         if claim is not None and not _is_dns_name(claim):
-            raise SpecificationError(f"checkpoints.claim is {checks.shown(claim)}, which is no name of a claim.")
+            raise SpecificationError(
+                f"checkpoints.claim is {checks.shown(claim)}, which is no name of a claim. "
+                "Write such as {claim: training}."
+            )
         if made_of is not None and not _is_dns_name(made_of):
             raise SpecificationError(
-                f"checkpoints.storage_class is {checks.shown(made_of)}, which is no name of a StorageClass."
+                f"checkpoints.storage_class is {checks.shown(made_of)}, which is no name of a StorageClass. "
+                "Write one that `kubectl get storageclass` shows."
             )
         if url is not None and not (isinstance(url, str) and "://" in url and url.isprintable()):
             raise SpecificationError(

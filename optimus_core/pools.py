@@ -95,9 +95,8 @@ def _amount(data: object, where: str) -> Amount:
         if match is None or float(match[1]) > 100:
             raise SpecificationError(f"{where} is {checks.shown(data)}, which is no part. Write such as {example}.")
         return Amount(share=float(match[1]) / 100)
-    given = dict(checks.mapping(data, where, example))
-    named = {name: amount for name, amount in given.items() if name not in ("cpu", "memory")}
-    amounts = Resources.of(given.get("cpu", 0), given.get("memory", 0), named, where)
+    given = checks.mapping(data, where, example)
+    amounts = Resources.from_quantities(given, where)
     return Amount({name: amounts[name] for name in given})  # a ceiling of 0 is one, too
 
 

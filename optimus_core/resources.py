@@ -12,7 +12,7 @@ import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil
+from math import ceil, isfinite
 
 from optimus_core.errors import SpecificationError
 
@@ -42,7 +42,8 @@ def parse_quantity(value: object, where: str = "quantity") -> Fraction:
         SpecificationError: the text is not a quantity; the error suggests what to write.
     """
     if isinstance(value, bool) or not isinstance(value, int | str):
-        write = f'it as "{value}"' if isinstance(value, float) else 'such as "2", "500m" or "4Gi"'
+        is_amount = isinstance(value, float) and isfinite(value) and value > 0
+        write = f'it as "{value}"' if is_amount else 'such as "2", "500m" or "4Gi"'
         raise SpecificationError(
             f"{where} is {reprlib.repr(value)}, of type {type(value).__name__}; a quantity is text. Write {write}."
         )
@@ -105,18 +106,25 @@ class Resources(Mapping[str, int]):
         Raises:
             SpecificationError: an amount that is not a quantity, is negative, absurdly large, or a part of a device.
         """
+        return cls._read(cpu, memory, devices or {}, where, f"{where}.devices" if where else "devices")
+
+    @classmethod
+    def _read(
+        cls, cpu: str | int, memory: str | int, devices: Mapping[str, int | str], where: str, holder: str
+    ) -> Resources:
+        """Read amounts; errors about devices name ``holder``, the field that holds them."""
         prefix = f"{where}." if where else ""
         amounts = {
             "cpu": ceil(parse_quantity(cpu, f"{prefix}cpu") * 1000),
             "memory": ceil(parse_quantity(memory, f"{prefix}memory")),
         }
-        for name, count in (devices or {}).items():
-            amounts[name] = _device_count(name, count, prefix)
+        for name, count in devices.items():
+            amounts[name] = _device_count(name, count, holder)
         for name, amount in amounts.items():
             if amount < 0:
                 raise SpecificationError(f"{prefix}{name} is negative. Write how much there is of it, or leave it out.")
             if where and amount > _MOST:
-                given = {"cpu": cpu, "memory": memory, **(devices or {})}[name]
+                given = {"cpu": cpu, "memory": memory, **devices}[name]
                 text = given if isinstance(given, str) else f"{min(given, 10**99):.3g}"
                 raise SpecificationError(
                     f'{prefix}{name} is "{text}", more than any cluster has. Write what one replica or node has of it.'
@@ -127,7 +135,7 @@ class Resources(Mapping[str, int]):
     def from_quantities(cls, quantities: Mapping[str, str | int], where: str = "") -> Resources:
         """Read a flat mapping as Kubernetes gives it: ``{"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": "1"}``."""
         devices = {name: value for name, value in quantities.items() if name not in ("cpu", "memory")}
-        return cls.of(quantities.get("cpu", 0), quantities.get("memory", 0), devices, where)
+        return cls._read(quantities.get("cpu", 0), quantities.get("memory", 0), devices, where, where or "quantities")
 
     def to_quantities(self) -> dict[str, str]:
         """Return the amounts as Kubernetes quantities, e.g. ``{"cpu": "1500m", "memory": "512Mi"}``."""
@@ -207,13 +215,12 @@ def format_amount(name: str, amount: int) -> str:
     return str(amount)
 
 
-def _device_count(name: str, count: int | str, prefix: str) -> int:
+def _device_count(name: str, count: int | str, holder: str) -> int:
     if not _DEVICE.fullmatch(name) and name not in ("pods", "ephemeral-storage") and not name.startswith("hugepages-"):
         raise SpecificationError(
-            f'{prefix}devices names "{name}"; a device is "vendor/name". '
-            'Write such as "nvidia.com/gpu" or "amd.com/gpu".'
+            f'{holder} names "{name}"; a device is "vendor/name". Write such as "nvidia.com/gpu" or "amd.com/gpu".'
         )
-    amount = parse_quantity(count, f'{prefix}devices["{name}"]')
+    amount = parse_quantity(count, f'{holder}["{name}"]')
     if amount.denominator != 1:
-        raise SpecificationError(f'{prefix}devices["{name}"] is {count}; devices come whole. Write 1, 2, ...')
+        raise SpecificationError(f'{holder}["{name}"] is {count}; devices come whole. Write 1, 2, ...')
     return int(amount)

@@ -345,7 +345,9 @@ def test_no_value_of_any_key_raises_anything_but_a_specification_error(value: An
         pytest.param('{"env": {"B": "c", "B": "d"}}', "job.json", 'the key "B" is given twice', id="twice in JSON"),
         pytest.param('{"name": "a",\n "x": }', "job.json", "job.json, line 2: this is no JSON", id="broken JSON"),
         pytest.param("- a\n", "job.yaml", "its content is ['a']; it maps names to values", id="a list"),
-        pytest.param("", "job.yaml", "its content is None", id="an empty file"),
+        pytest.param("", "job.yaml", "job.yaml is empty. Write such as {name: resnet", id="an empty file"),
+        pytest.param("quota: batch\n", "job.yaml", '"pool". Write pool: batch', id="the operator's word"),
+        pytest.param("1: x\n", "job.yaml", "its content has the key 1, of type int", id="a number as a key"),
         pytest.param("comand: [x]\n", "job.yaml", 'job.yaml: "comand" is no key', id="a misspelt key"),
     ],
 )  # fmt: skip

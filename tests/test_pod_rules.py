@@ -105,7 +105,7 @@ def test_checkpoints_lie_on_a_claim_that_is_made_for_the_job():
         pytest.param({"pvc": "a"}, '"pvc" is no key of checkpoints', id="unknown-key"),
         pytest.param({"claim": "My Claim"}, 'checkpoints.claim is "My Claim", which is no name', id="no-name"),
         pytest.param({"claim": "a..b"}, "no name of a claim", id="two-dots"),
-        pytest.param({"claim": "a-"}, "no name of a claim", id="a-dash-at-the-end"),
+        pytest.param({"claim": "a-"}, "no name of a claim. Write such as {claim: training}.", id="a-dash-at-the-end"),
         pytest.param({"claim": "c" * 254}, "no name of a claim", id="too-long"),
         pytest.param({"claim": 3}, "checkpoints.claim is 3", id="a-number"),
         pytest.param({"claim": ""}, 'checkpoints.claim is ""', id="an-empty-name"),
@@ -113,7 +113,9 @@ def test_checkpoints_lie_on_a_claim_that_is_made_for_the_job():
         pytest.param({"url": "s3://a\nb"}, "no URL", id="two-lines"),
         pytest.param({"url": 5}, "checkpoints.url is 5", id="no-text"),
         pytest.param({"storage_class": "shared"}, "needs a size", id="a-class-without-a-size"),
-        pytest.param({"storage_class": "Fast One", "size": "1Gi"}, "no name of a StorageClass", id="no-class"),
+        pytest.param(
+            {"storage_class": "Fast One", "size": "1Gi"}, "no name of a StorageClass. Write one that", id="no-class"
+        ),
         pytest.param({"storage_class": "shared", "size": "1GB"}, 'checkpoints.size is "1GB"', id="no-quantity"),
         pytest.param({"storage_class": "shared", "size": "0"}, "a claim asks for something", id="no-size"),
         pytest.param({"claim": "a", "size": "1Gi"}, "size belongs to storage_class", id="a-size-of-what-exists"),

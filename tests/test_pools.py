@@ -71,6 +71,8 @@ def test_a_job_may_not_name(named: str, want: str) -> None:
     ("data", "want"),
     [
         pytest.param([], "pools is []", id="a-list"),
+        pytest.param({1: {"guaranteed": "40%"}}, "pools has the key 1, of type int", id="a-number-as-a-name"),
+        pytest.param({"a": {"guaranteed": {"gpu": 1}}}, 'pools.a.guaranteed names "gpu"; a device is', id="no-device"),
         pytest.param({"a": {"guarantee": "40%"}}, 'Did you mean "guaranteed"?', id="a-misspelt-key"),
         pytest.param({"a": {"guaranteed": "140%"}}, 'pools.a.guaranteed is "140%"', id="more-than-all"),
         pytest.param({"a": {"guaranteed": 0.4}}, "Write such as 40% or {cpu", id="a-plain-number"),

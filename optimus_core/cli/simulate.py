@@ -170,9 +170,10 @@ def _seen(path: Path | None, cluster: str) -> Snapshot:
 def _priority(given: str) -> tuple[str, int]:
     job, _, number = given.rpartition("=")
     try:
-        return job, checks.whole(int(number), "--priority")
+        value = int(number)
     except ValueError as error:
         raise SpecificationError(f"--priority is {checks.shown(given)}. Write JOB=NUMBER, such as train=5.") from error
+    return job, checks.whole(value, f"the number of --priority {checks.shown(given)}", example=5)
 
 
 def _print_changes(changes: list[dict[str, Any]]) -> None:

@@ -17,7 +17,7 @@ from optimus_core.engine.submit import Submission
 from optimus_core.engine.untold import Untold
 from optimus_core.engine.upkeep import delete_ended, delete_old_checkpoints, delete_orphans, drive_forsaken, is_forsaken
 from optimus_core.errors import ClusterUnavailable, SpecificationError, UnknownJob
-from optimus_core.job import TrainingJob
+from optimus_core.job import Replicas, TrainingJob
 from optimus_core.scheduling.types import Plan, Snapshot
 from optimus_core.settings import Settings
 from optimus_core.store import CONFLICTS, FINAL, LIVE, ActionRow, JobRow, Store, Transaction
@@ -184,7 +184,7 @@ class Engine:
         with self.store.transaction() as tx:
             row = self._find(tx, name)
             if row.state in FINAL:
-                raise SpecificationError(f'job "{row.title}" has {row.state}; there is nothing to stop')
+                raise SpecificationError(f'job "{row.title}" has {row.state}; there is nothing to stop.')
             _audit(tx, user, "stop", row, {})
         self.request_stop(row.id, by=user)
         return self.job_by_id(row.id)
@@ -251,17 +251,21 @@ def _audit(tx: Transaction, user: str, action: str, row: JobRow, detail: dict[st
 def _checked_size(row: JobRow, workers: int, servers: int | None) -> dict[str, int]:
     job = TrainingJob.from_dict(row.specification)
     if row.state in FINAL:
-        raise SpecificationError(f'job "{row.title}" has {row.state}; its size can be pinned no more')
-    low, high = job.workers.min, job.workers.max
-    if not low <= workers <= high:
-        raise SpecificationError(f'job "{row.title}" allows {low} to {high} workers, not {workers}')
+        raise SpecificationError(f'job "{row.title}" has {row.state}; its size can be pinned no more.')
+    if not job.workers.min <= workers <= job.workers.max:
+        raise _not_allowed(row, job.workers, "workers", workers)
     if job.servers is None:
         if servers:
-            raise SpecificationError(f'job "{row.title}" is an all-reduce job; it has no servers. Leave --servers out')
+            raise SpecificationError(f'job "{row.title}" is an all-reduce job; it has no servers. Leave --servers out.')
         return {"workers": workers, "servers": 0}
     count = job.servers.min if servers is None else servers
     if not job.servers.min <= count <= job.servers.max:
-        raise SpecificationError(
-            f'job "{row.title}" allows {job.servers.min} to {job.servers.max} servers, not {count}'
-        )
+        raise _not_allowed(row, job.servers, "servers", count)
     return {"workers": workers, "servers": count}
+
+
+def _not_allowed(row: JobRow, asked: Replicas, role: str, count: int) -> SpecificationError:
+    nearest = min(max(count, asked.min), asked.max)
+    return SpecificationError(
+        f'job "{row.title}" allows {asked.min} to {asked.max} {role}, not {count}. Give such as --{role} {nearest}.'
+    )

@@ -61,6 +61,21 @@ def test_a_job_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert "the job" in result.output
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        pytest.param(
+            "a=9999999999", 'the number of --priority "a=9999999999" is 9999999999; it is at most', id="too much"
+        ),
+        pytest.param("a", "Write JOB=NUMBER, such as train=5.", id="no number"),
+    ],
+)
+def test_a_priority_that_none_can_have_is_refused(tmp_path: Path, given: str, said: str) -> None:
+    result = CliRunner().invoke(app, ["what-if", "--snapshot", snapshot(tmp_path), "--priority", given])
+    assert result.exit_code == 1
+    assert said in " ".join(result.output.split())
+
+
 def average(*arguments: str) -> float:
     printed = run("simulate", "--policy", "optimus", "--jobs", "3", "--nodes", "3", "--json", *arguments)
     return float(json.loads(printed)["optimus"]["average"])
