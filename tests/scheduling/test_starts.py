@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from optimus_core.reasons import ReasonCode
 from optimus_core.scheduling.plan import plan
 from optimus_core.scheduling.starts import with_starts
+from optimus_core.scheduling.types import Pool
 from tests.scheduling.builders import make_job, make_node, make_snapshot, running, snapshots
 
 FULL = {"min_workers": 4, "max_workers": 4}
@@ -38,6 +39,25 @@ def test_nothing_is_predicted_behind_jobs_whose_end_is_unknown():
     assert starts == {"waits": None}
 
 
+def pooled(name, pool, seats=None, **more):
+    given = {"pool": pool, "max_workers": 2, "min_workers": 2, **more}
+    return running(name, {"a": (0, 2)}, **given) if seats else make_job(name, **given)
+
+
+def test_a_job_is_not_predicted_to_start_above_its_pools_ceiling():
+    jobs = [
+        pooled("short", "free", seats=True, steps=100.0),
+        pooled("long", "bound", seats=True, steps=1000.0),
+        pooled("waits", "bound", arrived=1.0),
+        pooled("after", "free", arrived=2.0, min_workers=4, max_workers=4),
+    ]
+    snapshot = make_snapshot([make_node("a", cpu=6)], jobs)
+    bound = snapshot.model_copy(update={"pools": [Pool(name="bound", ceiling={"cpu": 2000})]})
+    (starts, ends), unbound = told(bound), plan(snapshot)
+    assert {d.job for d in unbound.decisions if d.waits_for} == {"after"}
+    assert starts == {"waits": pytest.approx(ends["long"]), "after": pytest.approx(ends["short"])}
+
+
 @settings(deadline=None)
 @given(snapshots())
 def test_a_prediction_changes_nothing_but_what_is_told(snapshot):
@@ -48,5 +68,5 @@ def test_a_prediction_changes_nothing_but_what_is_told(snapshot):
         assert (before.size, before.placement, before.changed) == (after.size, after.placement, after.changed)
         seconds = after.waits_for.numbers.get("start_seconds") if after.waits_for is not None else None
         if seconds is not None:
-            assert after.waits_for.code is ReasonCode.WAITS_FOR_ROOM
+            assert after.waits_for.code in (ReasonCode.WAITS_FOR_ROOM, ReasonCode.WAITS_FOR_POOL)
             assert seconds >= 0
