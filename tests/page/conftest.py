@@ -40,6 +40,16 @@ def real_airflow() -> Any:
     return _module(ROOT / "tests" / "e2e" / "real_airflow.py")
 
 
+CLUSTERS = f"""
+local:
+  kind: local
+  nodes:
+  - {{name: first, cpu: {os.cpu_count()}, memory: 4Gi}}
+  pools:
+    teaching: {{guaranteed: {{cpu: 50m}}, ceiling: {{cpu: 1}}}}
+spare: {{kind: local}}
+"""
+"""One node, the pool of the job that trains, and a cluster that nobody uses."""
 PASSWORDS = {"vera": "look", "ursula": "edit"}
 """Vera is a viewer, Ursula may do anything."""
 
@@ -62,6 +72,8 @@ def make_airflow(real_airflow: Any, tmp_path_factory: pytest.TempPathFactory) ->
             },
         )
         shutil.copy(HERE / "dags.py", found.dags / "page.py")
+        (home / "optimus").mkdir(exist_ok=True)
+        (home / "optimus" / "clusters.yaml").write_text(CLUSTERS)
         return found
 
     return make

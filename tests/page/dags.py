@@ -1,4 +1,4 @@
-"""DAGs whose jobs write markup, never have room beside others, and try everything."""
+"""DAGs whose jobs write markup, never have room beside others, and try everything; one that never ran."""
 
 import os
 import sys
@@ -17,10 +17,16 @@ for step in range(1, 4000):
 with DAG("paged", schedule=None):
     OptimusTrainingOperator(
         task_id="train",
+        quota="teaching",
         command=[sys.executable, "-c", SCRIPT],
         strategy=AllReduce(),
         workers=Replicas(cpu="100m", memory="64Mi", min=1, max=2),
         grace_seconds=2,
+    )
+
+with DAG("unused", schedule=None):
+    OptimusTrainingOperator(
+        task_id="train", command=["true"], strategy=AllReduce(), workers=Replicas(cpu="100m", memory="64Mi")
     )
 
 with DAG("crowded", schedule=None):

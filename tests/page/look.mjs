@@ -1,5 +1,6 @@
 // Opens one address of Airflow as a user and prints what a person would meet there, as one JSON object.
-// Usage: node look.mjs '{"url": ..., "token": ..., "theme": "light"|"dark", "width": 1280, "shot": path?, "wait": text?, "root": selector?, "steps": [["select", label, option], ...]?}'
+// Usage: node look.mjs '{"url": ..., "token": ..., "theme": "light"|"dark", "width": 1280, "shot": path?, "wait": text?, "root": selector?,
+//   "answers": [[pattern of addresses, status or "never", body?], ...]?, "steps": [["select", label, option], ...]?}'
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 
@@ -10,6 +11,24 @@ const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.
 const root = asked.root ?? "#optimus";
 const args = ["--no-sandbox", "--disable-dev-shm-usage"];
 const packed = process.env.CHROMIUM ? null : (await import("@sparticuz/chromium")).default;
+const MOST_TABS = 200;
+
+/** Presses Tab until the focus, which has to be seen, is on something of that name. */
+const tabTo = async (page, name) => {
+  for (let pressed = 0; pressed < MOST_TABS; pressed += 1) {
+    await page.keyboard.press("Tab");
+    const found = await page.evaluate(() => {
+      const at = document.activeElement;
+      const { outlineStyle, boxShadow } = getComputedStyle(at);
+      return { name: at.getAttribute("aria-label") ?? at.textContent, seen: outlineStyle !== "none" || boxShadow !== "none" };
+    });
+    if (found.name !== name) continue;
+    if (!found.seen) throw new Error(`nobody sees that the focus is on ${name}`);
+    return;
+  }
+  throw new Error(`Tab does not lead to ${name}`);
+};
+
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM || (await packed.executablePath()),
   args: packed ? [...packed.args, ...args] : args,
@@ -29,6 +48,8 @@ try {
   });
   page.on("pageerror", (error) => errors.push(String(error)));
   page.on("dialog", (dialog) => ((alerts += 1), dialog.dismiss()));
+  for (const [pattern, status, body] of asked.answers ?? [])
+    await page.route(pattern, (route) => (status === "never" ? undefined : route.fulfill({ status, json: body ?? {} })));
   await page.goto(asked.url);
   await page.waitForSelector(root, { timeout: 60_000 });
   if (asked.wait) await page.getByText(asked.wait).first().waitFor({ timeout: 60_000 });
@@ -38,6 +59,11 @@ try {
     if (what === "select") await field.selectOption({ label: value });
     else if (what === "fill") await field.fill(value);
     else if (what === "click") await page.locator("#optimus").getByRole("button", { name, exact: true }).first().click();
+    else if (what === "tab to") await tabTo(page, name);
+    else if (what === "press") await page.keyboard.press(name);
+    else if (what === "see") await page.locator("#optimus").getByText(name).first().waitFor();
+    else if (what === "gone") await page.locator("#optimus").getByText(name).first().waitFor({ state: "hidden" });
+    else if (what === "sign out") await context.clearCookies();
     else if (what === "offline") await page.route("**/optimus/api/**", (route) => route.abort());
     else throw new Error(`no such step: ${what}`);
   }
@@ -48,6 +74,7 @@ try {
   if (asked.shot) await page.screenshot({ path: asked.shot });
   console.log(JSON.stringify({
     address: page.url(),
+    focus: await page.evaluate(() => document.activeElement.textContent),
     text: await page.locator(root).innerText(),
     theme: await page.evaluate(() => document.documentElement.className),
     wide: await page.evaluate((at) => document.querySelector(at).scrollWidth - document.querySelector(at).clientWidth, root),

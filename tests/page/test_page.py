@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 pytestmark = [pytest.mark.e2e]
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-PICTURES = ("cluster-light-1280", "cluster-dark-390", "job-task-dark", "job-dag-light", "job-drawn")
+TASK = "/dags/paged/runs/{run}/tasks/train"
+PICTURES = ("cluster-light-1280", "cluster-dark-390", "job-task-dark", "job-dag-light", "job-drawn", "job-replicas")
 
 
 def shot(name: str) -> dict[str, str]:
@@ -38,31 +40,44 @@ def test_the_cluster_shows_nodes_and_jobs(look, theme, width):
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize(
-    "place",
+    ("place", "width"),
     [
-        pytest.param("/dags/paged/plugin/optimus-dag", id="dag"),
-        pytest.param("/dags/paged/runs/{run}/plugin/optimus-run", id="run"),
-        pytest.param("/dags/paged/runs/{run}/tasks/train/plugin/optimus-task", id="task", marks=pytest.mark.smoke),
+        pytest.param("/dags/paged/plugin/optimus-dag", 1280, id="dag"),
+        pytest.param("/dags/paged/plugin/optimus-dag", 390, id="dag-narrow"),
+        pytest.param("/dags/paged/runs/{run}/plugin/optimus-run", 1280, id="run"),
+        pytest.param("/dags/paged/runs/{run}/plugin/optimus-run", 390, id="run-narrow"),
+        pytest.param(f"{TASK}/plugin/optimus-task", 1280, id="task", marks=pytest.mark.smoke),
+        pytest.param(f"{TASK}/plugin/optimus-task", 390, id="task-narrow"),
     ],
 )
-def test_a_job_is_a_tab(airflow, look, place, theme, request):
-    name = f"job-{request.node.callspec.id}"
-    seen = look(place.format(run=airflow.run_id), theme=theme, wait="History", **shot(name))
+def test_a_job_is_a_tab(airflow, look, place, width, theme, request):
+    picture = shot(f"job-{request.node.callspec.id}")
+    seen = look(place.format(run=airflow.run_id), theme=theme, width=width, wait="History", **picture)
     assert "attempt 1" in seen["text"]
     assert harmless(seen)
     assert seen["serious"] == []
+    assert seen["wide"] <= 0
 
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_job_is_drawn_with_its_fit_its_speeds_and_its_cost(airflow, look, width):
     picture = shot("job-drawn") if width == 1280 else {}
-    place = f"/dags/paged/runs/{airflow.run_id}/tasks/train/plugin/optimus-task"
+    place = f"{TASK}/plugin/optimus-task".format(run=airflow.run_id)
     seen = look(place, wait="80 % band", width=width, scroll="Loss and its prediction", **picture)
     for told in ("fit (dashed)", "ends when the script does", "Workers 1 to 2 across", "replica-hours", "Attempts"):
         assert told in seen["text"]
     assert harmless(seen)
     assert seen["serious"] == []
     assert seen["wide"] <= 0
+
+
+def test_a_replica_is_told_with_node_speed_and_last_lines(airflow, look):
+    place = f"{TASK}/plugin/optimus-task".format(run=airflow.run_id)
+    seen = look(place, wait="on node", scroll="Replicas", **shot("job-replicas"))
+    replicas = seen["text"].split("Replicas")[-1].split("History")[0]
+    assert re.search(r"-worker-0-g1, generation 1 on node first, [\d.]+ steps per second\n", replicas)
+    assert re.search(r"^step=\d+ loss=0\.\d+$", replicas, re.MULTILINE)
+    assert harmless(seen)
 
 
 def test_home_has_one_line(look):
@@ -85,16 +100,19 @@ def test_what_if_compares_two_plans(airflow, look):
     assert only["now"] == only["then"]
 
 
-def test_an_editor_pins_after_being_asked_once(airflow, look):
-    seen = look(
-        "/dags/paged/plugin/optimus-dag",
-        user="ursula",
-        wait="Actions",
-        click=["Pin workers", "Yes, pin"],
-        after="(pinned)",
-    )
-    assert "Resume automatic" in seen["text"]
-    assert harmless(seen)
+def test_an_editor_pins_and_resumes_and_is_asked_once_each_by_keys_alone(look):
+    pin = [["tab to", "Workers to pin"], ["tab to", "Pin workers"], ["press", "Enter"], ["see", "Really hold"]]
+    resume = [["tab to", "Resume automatic"], ["press", "Enter"], ["see", "Really let"]]
+    where = {"path": "/dags/paged/plugin/optimus-dag", "user": "ursula", "wait": "Actions"}
+    pinned = look(**where, steps=[*pin, ["press", "Enter"]], after="(pinned)")
+    assert "Resume automatic" in pinned["text"]
+    assert harmless(pinned)
+    asked = look(**where, steps=resume, theme="dark")
+    assert asked["focus"] == "Yes, unpin"
+    assert asked["serious"] == []
+    resumed = look(**where, steps=[*resume, ["press", "Enter"], ["gone", "(pinned)"]])
+    assert "(pinned)" not in resumed["text"]
+    assert harmless(resumed)
 
 
 @pytest.mark.parametrize("path", ["jobs", "clusters/local"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,11 @@ def harmless(seen: dict[str, Any]) -> bool:
     return (seen["alerts"], seen["errors"], seen["elsewhere"], seen["serious"]) == (0, [], [], [])
 
 
+def shot(name: str) -> dict[str, str]:
+    """Where a picture goes if ``SHOTS=1`` asks for it."""
+    return {"shot": str(IMAGES / f"{name}.png")} if os.environ.get("SHOTS") else {}
+
+
 @pytest.fixture(scope="module", autouse=True)
 def waiting(airflow: Any) -> None:
     """A job that waits for the whole machine, and the rebalance DAG."""
@@ -27,12 +33,28 @@ def waiting(airflow: Any) -> None:
     airflow.await_task("crowded", airflow.trigger("crowded"), "train", "deferred", seconds=300)
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_who_waits_stands_in_the_queue_with_its_reason(look, width):
-    picture = {"shot": str(IMAGES / "cluster-queue.png")} if width == 1280 and os.environ.get("SHOTS") else {}
-    seen = look(PAGE, wait="Waits for room for 1 worker", width=width, scroll="Queue", **picture)
+def test_who_waits_stands_in_the_queue_with_its_reason(look, width, theme):
+    picture = shot("cluster-queue") if (width, theme) == (1280, "light") else {}
+    seen = look(PAGE, wait="Waits for room for 1 worker", width=width, theme=theme, scroll="Queue", **picture)
     assert "crowded.train" in seen["text"]
     assert "predicted start" in seen["text"].lower()
+    assert harmless(seen)
+    assert seen["wide"] <= 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_each_pool_tells_what_it_is_guaranteed_and_what_it_holds(look, width, theme):
+    picture = shot("cluster-pools") if (width, theme) == (1280, "light") else {}
+    seen = look(PAGE, wait="of it borrowed", width=width, theme=theme, scroll="Pools", **picture)
+    lines = [line.split("\t") for line in seen["text"].splitlines()]
+    (teaching,) = [line for line in lines if line[0] == "teaching"]
+    assert teaching[1:3] == ["0.05 cores", "1 cores"]
+    assert teaching[5:] == ["1", "0"]
+    (default,) = [line for line in lines if line[0] == "default"]
+    assert default[1:] == ["nothing", "no limit", "nothing", "nothing", "0", "1"]
     assert harmless(seen)
     assert seen["wide"] <= 0
 
@@ -49,9 +71,18 @@ def test_what_if_in_the_browser_shows_the_other_plan(airflow, look, change, told
     if len(change) == 1:
         steps.append(["select", "Of which", node_of(airflow)])
     seen = look(PAGE, wait="Waits for room", steps=[*steps, ["click", "Compare"]], after="why, then")
-    answer = seen["text"].split("WHAT IF" if "WHAT IF" in seen["text"] else "What if")[1]
-    assert told in answer
+    assert told in answer_of(seen)
     assert harmless(seen)
+    again = look(PAGE + "?" + seen["address"].split("?")[1], wait="why, then", theme="dark", width=390)
+    assert answer_of(again) == answer_of(seen)
+    assert harmless(again)
+    assert again["wide"] <= 0
+
+
+def answer_of(seen: dict[str, Any]) -> str:
+    """Return what stands between the question and the rounds, without times to the end, which move."""
+    told = seen["text"].split("What if")[1].split("Rounds")[0].split("why, then")[1]
+    return re.sub(r"[\d.]+ (s|min|h|d)\b", "time", told)
 
 
 def node_of(airflow: Any) -> str:
@@ -77,6 +108,21 @@ def test_only_an_editor_is_offered_a_rebalance_and_is_asked_once(airflow, look):
     assert harmless(seen)
     runs = airflow.call("GET", "/dags/optimus_rebalance/dagRuns")["dag_runs"]
     assert any(run["dag_run_id"] in seen["text"] for run in runs)
+
+
+def test_a_question_that_is_refused_gives_the_focus_back(look):
+    steps = [["tab to", "Rebalance now"], ["press", "Enter"], ["see", "Really start"], ["press", "Escape"]]
+    seen = look(PAGE, user="ursula", wait="Rebalance now", steps=steps)
+    assert seen["focus"] == "Rebalance now"
+    assert "Really start" not in seen["text"]
+
+
+def test_parts_are_opened_by_keys_alone(look):
+    hours = [["tab to", "last 24.0 h"], ["press", "Enter"]]
+    a_round = [["tab to", "1 change"], ["press", "Enter"], ["see", "round of"]]
+    address = look(PAGE, wait="Rounds", steps=[*hours, *a_round])["address"]
+    assert "hours=24" in address
+    assert "round=" in address
 
 
 def test_a_page_whose_server_is_gone_says_how_old_it_is(look):

@@ -8,11 +8,13 @@ import { JobView } from "./job";
 import { Nodes } from "./nodes";
 import { Note, Part, Rows, Shown } from "./parts";
 import { Pools } from "./pools";
+import { NO_CHOICE } from "./question";
 import { Rebalance } from "./rebalance";
 import { Queue, Rounds } from "./rounds";
 import { ClusterTimeline } from "./timeline";
 import { WhatIf } from "./whatif";
 
+type Change = (address: Record<string, string | null>, replace?: boolean) => void;
 type Show = (key: string, value: string | null) => void;
 const HOURS = ["1", "6", "24", "168"];
 
@@ -51,7 +53,7 @@ const Sizes = ({ view, hours, show }: { view: ClusterView; hours: number; show: 
   </>
 );
 
-const Cluster = ({ cluster, query, show }: { cluster: string; query: URLSearchParams; show: Show }) => {
+const Cluster = ({ cluster, query, change, show }: { cluster: string; query: URLSearchParams; change: Change; show: Show }) => {
   const live = query.get("all") === null;
   const hours = HOURS.includes(query.get("hours") ?? "") ? Number(query.get("hours")) : 6;
   const view = usePolled<ClusterView>(`clusters/${encodeURIComponent(cluster)}?hours=${hours}`);
@@ -70,7 +72,7 @@ const Cluster = ({ cluster, query, show }: { cluster: string; query: URLSearchPa
             </Part>
             {seen.pools.length > 0 && <Part title="Pools"><Pools pools={seen.pools} /></Part>}
             <Part title="Sizes over time"><Sizes view={seen} hours={hours} show={show} /></Part>
-            <Part title="What if"><WhatIf cluster={cluster} nodes={seen.nodes} jobs={jobs.data?.jobs ?? []} /></Part>
+            <Part title="What if"><WhatIf key={cluster} cluster={cluster} nodes={seen.nodes} jobs={jobs.data?.jobs ?? []} query={query} change={(address) => change(address, true)} /></Part>
             <Part title="Rounds"><Rounds view={seen} chosen={query.get("round")} choose={(id) => show("round", id)} /></Part>
           </>
         )}
@@ -83,12 +85,15 @@ export const ClusterPage = () => {
   const [query, setQuery] = useSearchParams();
   const counts = usePolled<Counts>("summary", 30);
   const job = query.get("job");
-  const show: Show = (key, value) =>
+  const change: Change = (address, replace = false) =>
     setQuery((old: URLSearchParams) => {
-      if (value === null) old.delete(key);
-      else old.set(key, value);
+      for (const [key, value] of Object.entries(address)) {
+        if (value === null) old.delete(key);
+        else old.set(key, value);
+      }
       return old;
-    });
+    }, { replace });
+  const show: Show = (key, value) => change({ [key]: value });
   if (job !== null) {
     return (
       <Box p={4} id="optimus">
@@ -107,12 +112,12 @@ export const ClusterPage = () => {
               <Heading as="h1" size="lg">Optimus: cluster {cluster}</Heading>
               {known.clusters.length > 1 && (
                 <NativeSelect.Root size="sm" maxW="20rem">
-                  <NativeSelect.Field aria-label="Cluster" value={cluster} onChange={(e: { target: { value: string } }) => show("cluster", e.target.value)}>
+                  <NativeSelect.Field aria-label="Cluster" value={cluster} onChange={(e: { target: { value: string } }) => change({ ...NO_CHOICE, round: null, cluster: e.target.value })}>
                     {[...new Set([...known.clusters, cluster])].map((name) => <option key={name} value={name}>{name}</option>)}
                   </NativeSelect.Field>
                 </NativeSelect.Root>
               )}
-              <Cluster cluster={cluster} query={query} show={show} />
+              <Cluster cluster={cluster} query={query} change={change} show={show} />
             </>
           );
         }}

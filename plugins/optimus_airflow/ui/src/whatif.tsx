@@ -1,15 +1,15 @@
 // What would be if: one change, and the plan that would result beside the present one.
-import { useState } from "react";
+import { useEffect, useState } from "react";
 
 import { type Comparison, type Job, type Node, post } from "./api";
 import { Button, HStack, Input, NativeSelect } from "./chakra";
 import { duration, late, size } from "./format";
 import { Note, Rows } from "./parts";
-import { asked, type Kind, KINDS } from "./question";
+import { type Address, addressOf, asked, type Choice, chosen, fromField, type Kind, KINDS, toField } from "./question";
 
 type Changed = { target: { value: string } };
 
-const Choice = ({ label, value, options, set }: { label: string; value: string; options: [string, string][]; set: (value: string) => void }) => (
+const Select = ({ label, value, options, set }: { label: string; value: string; options: [string, string][]; set: (value: string) => void }) => (
   <NativeSelect.Root size="sm" width="auto" maxW="20rem">
     <NativeSelect.Field aria-label={label} value={value} onChange={(e: Changed) => set(e.target.value)}>
       {options.map(([key, text]) => <option key={key} value={key}>{text}</option>)}
@@ -19,23 +19,32 @@ const Choice = ({ label, value, options, set }: { label: string; value: string; 
 
 const told = (decision: Comparison["then"]) => (decision ? `${duration(decision.predicted_seconds)}${late(decision.late_seconds)}` : "");
 
-export const WhatIf = ({ cluster, nodes, jobs }: { cluster: string; nodes: Node[]; jobs: Job[] }) => {
-  const [kind, setKind] = useState<Kind>("without_node");
-  const [target, setTarget] = useState("");
-  const [value, setValue] = useState("");
+export const WhatIf = ({ cluster, nodes, jobs, query, change }: {
+  cluster: string; nodes: Node[]; jobs: Job[]; query: URLSearchParams; change: (address: Address) => void;
+}) => {
+  const choice = chosen(query);
+  const { kind, target, value } = choice;
   const [found, setFound] = useState<Comparison[] | string | null>(null);
-  const targets: [string, string][] = kind.endsWith("node") ? nodes.map(({ name }) => [name, name]) : jobs.map(({ name, title }) => [name, title.slice(0, 120)]);
   const question = asked(kind, target, value);
   const ask = () =>
     void post<Comparison[]>(`clusters/${encodeURIComponent(cluster)}/what-if`, question)
       .then(setFound, (error: Error) => setFound(error.message));
+  useEffect(() => {
+    if (question !== null) ask(); // a link to a question shows its answer
+  }, []);
+  const choose = (next: Choice) => {
+    setFound(null);
+    change(addressOf(next));
+  };
+  const known: [string, string][] = kind.endsWith("node") ? nodes.map(({ name }) => [name, name]) : jobs.map(({ name, title }) => [name, title.slice(0, 120)]);
+  const targets = target === "" || known.some(([name]) => name === target) ? known : [...known, [target, target.slice(0, 120)] as [string, string]];
   return (
     <>
       <HStack wrap="wrap">
-        <Choice label="What would change" value={kind} options={Object.entries(KINDS)} set={(next) => { setKind(next as Kind); setTarget(""); setFound(null); }} />
-        <Choice label="Of which" value={target} options={[["", "choose…"], ...targets]} set={setTarget} />
-        {kind === "priority" && <Input size="sm" width="6rem" type="number" aria-label="Priority" value={value} onChange={(e: Changed) => setValue(e.target.value)} />}
-        {kind === "deadline" && <Input size="sm" width="14rem" type="datetime-local" aria-label="Deadline, in your zone" value={value} onChange={(e: Changed) => setValue(e.target.value)} />}
+        <Select label="What would change" value={kind} options={Object.entries(KINDS)} set={(next) => choose({ kind: next as Kind, target: "", value: "" })} />
+        <Select label="Of which" value={target} options={[["", "choose…"], ...targets]} set={(next) => choose({ ...choice, target: next })} />
+        {kind === "priority" && <Input size="sm" width="6rem" type="number" aria-label="Priority" value={value} onChange={(e: Changed) => choose({ ...choice, value: e.target.value })} />}
+        {kind === "deadline" && <Input size="sm" width="14rem" type="datetime-local" aria-label="Deadline, in your zone" defaultValue={toField(value)} onChange={(e: Changed) => choose({ ...choice, value: fromField(e.target.value) })} />}
         <Button size="sm" disabled={question === null} onClick={ask}>Compare</Button>
       </HStack>
       {kind === "deadline" && <Note status="info">Plans don't depend on deadlines yet: what is told is who would be late.</Note>}
