@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
+from tests.page.seen import harmless, shot
+
 pytestmark = [pytest.mark.e2e]
-IMAGES = Path(__file__).parents[2] / "docs" / "images"
 TASK = "/dags/paged/runs/{run}/tasks/train"
-PICTURES = ("cluster-light-1280", "cluster-dark-390", "job-task-dark", "job-dag-light", "job-drawn", "job-replicas")
-
-
-def shot(name: str) -> dict[str, str]:
-    """Where a picture goes, if it is one of the docs' and ``SHOTS=1`` asks for them."""
-    return {"shot": str(IMAGES / f"{name}.png")} if name in PICTURES and os.environ.get("SHOTS") else {}
-
-
-def harmless(seen: dict[str, Any]) -> bool:
-    """Say whether no script ran, nothing broke and nobody else was asked."""
-    return (seen["alerts"], seen["errors"], seen["elsewhere"]) == (0, [], [])
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -34,7 +21,6 @@ def test_the_cluster_shows_nodes_and_jobs(look, theme, width):
     for told in ("paged.train (running)", "cores", "GiB", "No job waits", "Heights are replicas"):
         assert told in seen["text"]
     assert harmless(seen)
-    assert seen["serious"] == []
     assert seen["wide"] <= 0
 
 
@@ -55,7 +41,6 @@ def test_a_job_is_a_tab(airflow, look, place, width, theme, request):
     seen = look(place.format(run=airflow.run_id), theme=theme, width=width, wait="History", **picture)
     assert "attempt 1" in seen["text"]
     assert harmless(seen)
-    assert seen["serious"] == []
     assert seen["wide"] <= 0
 
 
@@ -67,7 +52,6 @@ def test_a_job_is_drawn_with_its_fit_its_speeds_and_its_cost(airflow, look, widt
     for told in ("fit (dashed)", "ends when the script does", "Workers 1 to 2 across", "replica-hours", "Attempts"):
         assert told in seen["text"]
     assert harmless(seen)
-    assert seen["serious"] == []
     assert seen["wide"] <= 0
 
 

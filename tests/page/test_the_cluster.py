@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from pathlib import Path
@@ -10,20 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.page.seen import harmless, shot
+
 pytestmark = [pytest.mark.e2e]
 ROOT = Path(__file__).parents[2]
-IMAGES = ROOT / "docs" / "images"
 PAGE = "/plugin/optimus"
-
-
-def harmless(seen: dict[str, Any]) -> bool:
-    """Say whether no script ran, nothing broke, nobody else was asked, and axe finds nothing serious."""
-    return (seen["alerts"], seen["errors"], seen["elsewhere"], seen["serious"]) == (0, [], [], [])
-
-
-def shot(name: str) -> dict[str, str]:
-    """Where a picture goes if ``SHOTS=1`` asks for it."""
-    return {"shot": str(IMAGES / f"{name}.png")} if os.environ.get("SHOTS") else {}
 
 
 @pytest.fixture(scope="module", autouse=True)
