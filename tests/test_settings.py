@@ -205,6 +205,16 @@ def test_every_setting_says_what_it_is_and_why_it_is_so(name: str) -> None:
     assert not name.endswith("_seconds") or "In seconds." in what
 
 
+def test_the_chart_knows_each_setting_that_is_not_its_own() -> None:
+    schema = Path(__file__).parents[1] / "helm" / "optimus" / "values.schema.json"
+    known = json.loads(schema.read_text())["properties"]["settings"]["properties"]
+    ours = {"home", "database_url", "cluster", "clusters_file"}
+    assert known.keys() == Settings.options().keys() - ours
+    for key, option in Settings.options().items():
+        if key not in ours and "enum" not in known[key]:
+            assert known[key]["type"] == option["type"].replace("float", "number")
+
+
 def test_airflow_takes_the_description_of_the_settings() -> None:
     found = importlib.util.find_spec("airflow")
     assert found is not None

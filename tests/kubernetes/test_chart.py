@@ -284,15 +284,6 @@ def test_optimus_reads_the_configuration(
     assert declared == {"kind": "kubernetes", "in_cluster": True, "namespaces": spaces}
 
 
-def test_the_schema_knows_each_setting_that_is_not_the_chart_s() -> None:
-    ours = {"home", "database_url", "cluster", "clusters_file"}
-    known = SCHEMA["properties"]["settings"]["properties"]
-    assert known.keys() == Settings.options().keys() - ours
-    for key, option in Settings.options().items():
-        if key not in ours and "enum" not in known[key]:
-            assert known[key]["type"] == option["type"].replace("float", "number")
-
-
 def test_the_url_of_the_store_comes_from_a_secret(render: Render) -> None:
     made = of_kind(render(FULL), "Secret")
     assert [each["metadata"]["name"] for each in made] == ["optimus-store"]
