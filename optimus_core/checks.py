@@ -165,9 +165,10 @@ def read_file(path: str | Path, what: str, example: str) -> Mapping[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise SpecificationError(f'{what} "{path}" can\'t be read: {reason}. Give the path of a YAML file.') from error
-    if not content.strip():
+    read = _read_json if Path(path).suffix == ".json" else _read_yaml
+    data = read(content, path) if content.strip() else None
+    if data is None:
         raise SpecificationError(f"{what} {path} is empty. Write such as {example}.")
-    data = _read_json(content, path) if Path(path).suffix == ".json" else _read_yaml(content, path)
     try:
         return mapping(data, "its content", example)
     except SpecificationError as error:
