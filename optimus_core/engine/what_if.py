@@ -28,7 +28,7 @@ class Change:
     without_job: str | None = None
     priority: Mapping[str, int] | None = None
     deadline: Mapping[str, datetime] | None = None
-    """UTC-aware. Plans don't depend on deadlines: told is who would be late."""
+    """UTC-aware."""
 
 
 def what_if(ctx: Context, name: str, dags: Collection[str], change: Change) -> list[dict[str, Any]]:

@@ -47,7 +47,7 @@ export const WhatIf = ({ cluster, nodes, jobs, query, change }: {
         {kind === "deadline" && <Input size="sm" width="14rem" type="datetime-local" aria-label="Deadline, in your zone" defaultValue={toField(value)} onChange={(e: Changed) => choose({ ...choice, value: fromField(e.target.value) })} />}
         <Button size="sm" disabled={question === null} onClick={ask}>Compare</Button>
       </HStack>
-      {kind === "deadline" && <Note status="info">Plans don't depend on deadlines yet: what is told is who would be late.</Note>}
+      {kind === "deadline" && <Note status="info">A job that would miss its deadline weighs more in a plan, which is no promise: who would be late all the same is told.</Note>}
       {typeof found === "string" && <Note status="error">{found}</Note>}
       {Array.isArray(found) && (
         <Rows
