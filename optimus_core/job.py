@@ -91,6 +91,8 @@ class TrainingJob:
     """Whose quota the job counts against."""
     start_timeout: float = 300
     """Seconds in which all replicas must run."""
+    hang_timeout: float | None = None
+    """Seconds without a step after which the job hangs. None: learned from its usual times between steps."""
     namespace: str | None = None
     """Where replicas are pods: their namespace. None: the cluster's first."""
     checkpoints: Mapping[str, str] | None = None
@@ -410,6 +412,8 @@ def _check_rest(job: TrainingJob) -> None:
             checks.whole(getattr(job, name), name, 1, most=2**53)
     checks.number(job.grace_seconds, "grace_seconds", least=0)
     checks.number(job.start_timeout, "start_timeout", above=0)
+    if job.hang_timeout is not None:
+        checks.number(job.hang_timeout, "hang_timeout", above=0)
     _check_choices(job)
     job_rules.deadline(job.deadline)
     checks.one_of(job.on_finish, ON_FINISH, "on_finish")

@@ -177,7 +177,8 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.OOM: f"Out of memory{_REPLICA}[ with {{memory}}][ on node {{node}}]{_COUNTED}",
     ReasonCode.KILLED: f"Killed{_REPLICA}{_FAILED}{_COUNTED}",
     ReasonCode.USER_ERROR: f"The script failed{_REPLICA}{_FAILED}{_COUNTED}",
-    ReasonCode.HUNG: f"Hung: no step[ for {{seconds:time}}][ since step {{step:count}}]{_REPLICA}{_COUNTED}",
+    ReasonCode.HUNG: f"Hung: no step[ for {{seconds:time}}][ since step {{step:count}}]"
+    f"[, usually one is told each {{usual:time}}][; {{allowed:time}} are allowed]{_COUNTED}",
     ReasonCode.START_TIMEOUT: f"Did not start[ within {{seconds:time}}]{_REPLICA}[: {{message}}]{_COUNTED}",
     ReasonCode.MEMORY_GROWN: "Gets more memory[: {factor:short} times what was asked for]",
     ReasonCode.TIMEOUT: "Took longer than it may[: {seconds:time}]",

@@ -155,10 +155,10 @@ class Settings:
         10, unit="seconds", above=0, reason="Averages out single steps and still shows a change within a minute."
     )
     """Over how long a speed sample is taken."""
-    hung_factor: float = _setting(20, unit="usual step times", above=1, reason="No step varies that much.")
-    """A job without a step for this many usual step times hangs."""
+    hung_factor: float = _setting(20, unit="usual times", above=1, reason="No step varies that much.")
+    """A job that tells of no step for this many of its usual times between two hangs."""
     hung_min_seconds: float = _setting(
-        120, unit="seconds", least=0, reason="Checkpoints and evaluations make pauses between short steps."
+        600, unit="seconds", least=0, reason="Nobody could foresee the pause for a first evaluation."
     )
     """A job never counts as hung before this time without a step."""
     retry_backoff_seconds: float = _setting(

@@ -100,6 +100,7 @@ def written(**changes: Any) -> dict[str, Any]:
         pytest.param({"retries": -1}, "retries is -1; it is at least 0", id="less than no retry"),
         pytest.param({"grace_seconds": float("inf")}, "grace_seconds is inf", id="endless grace"),
         pytest.param({"start_timeout": 0}, "start_timeout is 0", id="no time to start"),
+        pytest.param({"hang_timeout": 0}, "hang_timeout is 0", id="no time for a step"),
         pytest.param({"steps_per_epoch": 0}, "steps_per_epoch is 0", id="an epoch without steps"),
         pytest.param({"priority": "high"}, 'priority is "high"; it is a whole number', id="a priority in words"),
         pytest.param({"resumable": "no"}, "resumable.*Write true or false", id="resumable as a text"),

@@ -364,17 +364,3 @@ def loss_series(tx: Transaction, job_id: int) -> SeriesRow | None:
     """Return the series of the loss: the one called ``loss``, else the first whose name is a loss's."""
     rows = sorted(tx.all_series(job_id), key=lambda row: (row.name != "loss", "val" in row.name.lower(), row.name))
     return next((row for row in rows if is_loss(row.name) and row.state), None)
-
-
-def is_hung(ctx: Context, job: JobRow, generation: GenerationRow) -> bool:
-    """Say whether a running generation has made no step for many of its usual step times."""
-    with ctx.store.transaction() as tx:
-        owner, row = tx.peek_job(job.id), tx.generation(job.id, generation.number)
-        if owner is None or row is None or row.first_step_at is None or owner.step_at is None:
-            return False  # before its first step nothing is usual
-        steps = (owner.step or 0) - (row.first_step or 0)
-        silence = (tx.now - max(owner.step_at, row.first_step_at)).total_seconds()
-        if steps <= 0:
-            return False
-        usual = (max(owner.step_at, row.first_step_at) - row.first_step_at).total_seconds() / steps
-    return bool(silence > max(ctx.settings.hung_min_seconds, ctx.settings.hung_factor * usual))

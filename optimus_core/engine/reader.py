@@ -51,6 +51,8 @@ class Reader:
         self._mark: list[float] | None = state.get("mark")
         """Time and step at which the present speed window began."""
         self._last: list[float] | None = state.get("last")
+        self._pace_told: dict[str, float] = state.get("pace") or {}
+        """``reports``: how often a further step was told; ``seconds`` between them in all, ``longest`` at once."""
         self._own = OwnTimes(window, state.get("own"))
 
     def state(self) -> dict[str, Any]:
@@ -60,6 +62,7 @@ class Reader:
             "counter": self._counter.state(),
             "mark": self._mark,
             "last": self._last,
+            "pace": self._pace_told,
             "own": self._own.state(),
         }
 
@@ -94,11 +97,20 @@ class Reader:
             return
         if step == self._last[1] or time <= self._last[0]:
             return
+        self._keep_pace(time - self._last[0])
         self._last = [time, step]
         if time - self._mark[0] >= self._window:
             reading.speeds.append(Speed(int(step - self._mark[1]), time - self._mark[0], time))
             self._own.add_speed((step - self._mark[1]) / (time - self._mark[0]))
             self._mark = self._last
+
+    def _keep_pace(self, seconds: float) -> None:
+        known = self._pace_told or {"reports": 0, "seconds": 0.0, "longest": 0.0}
+        self._pace_told = {
+            "reports": known["reports"] + 1,
+            "seconds": known["seconds"] + seconds,
+            "longest": max(known["longest"], seconds),
+        }
 
 
 def _can_be(step: int | None) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from optimus_core.at_once import at_once
 from optimus_core.checks import passable
 from optimus_core.cluster.base import HELD, Cluster, Phase, Replica
-from optimus_core.engine import collect, endings, pausing, places, stragglers
+from optimus_core.engine import collect, endings, pausing, places, stragglers, watchdog
 from optimus_core.engine.context import Context
 from optimus_core.engine.launch import demand_by_node, is_stranger, job_of, replica_specs
 from optimus_core.engine.ledger import granted, missing, observed, room_for
@@ -224,11 +224,12 @@ def _watch(view: View, generation: GenerationRow) -> Step:
     if met_at is not None:
         endings.drain(view.ctx, view.job, generation, "criterion_met", step=met_at)
         return Step("criterion met", 0.0)
+    hang = watchdog.hang(view.ctx, view.job, generation) if view.unreadable is None else None
+    if hang is not None:
+        endings.fail_as(view.ctx, view.job, generation, "hung", hang)
+        return Step("hung", 0.0)
     if view.wanted is not None:
         return _resize(view, generation, view.wanted)
-    if view.unreadable is None and collect.is_hung(view.ctx, view.job, generation):
-        endings.fail_as(view.ctx, view.job, generation, "hung", {"step": view.job.step or 0})
-        return Step("hung", 0.0)
     stragglers.watch(view.ctx, view.job, generation, present, view.cluster)
     return Step("running", view.ctx.settings.poll_seconds)
 

@@ -74,6 +74,7 @@ class OptimusTrainingOperator(BaseOperator):
         failure_retries: further tries of replicas within one try of the task, for each class of failure.
         quota: the Optimus pool whose quota the job counts against.
         start_timeout: seconds in which all replicas must run; by default 300.
+        hang_timeout: seconds without a step after which the job hangs; by default learned from its usual times.
         cluster: the declared cluster; by default that of ``[optimus] cluster``.
         fresh: a later try always starts from scratch.
         deferrable: wait in the triggerer. False: a worker's slot is taken all the time.
@@ -163,6 +164,7 @@ class OptimusTrainingOperator(BaseOperator):
         failure_retries: int = 3,
         quota: str = "default",
         start_timeout: float | None = None,
+        hang_timeout: float | None = None,
         cluster: str = "",
         fresh: bool = False,
         deferrable: bool = True,
@@ -237,6 +239,7 @@ class OptimusTrainingOperator(BaseOperator):
         self.failure_retries = failure_retries
         self.quota = quota
         self.start_timeout = start_timeout
+        self.hang_timeout = hang_timeout
         self.cluster = cluster
         self.fresh = fresh
         self.deferrable = deferrable
@@ -286,6 +289,7 @@ class OptimusTrainingOperator(BaseOperator):
             colocate=self.colocate,
             retries=self.failure_retries,
             pool=self.quota,
+            hang_timeout=self.hang_timeout,
             on_finish=str(getattr(self.on_finish_action, "value", self.on_finish_action)),
             **fields,
         )

@@ -144,7 +144,8 @@ def test_all_at_once_makes_pods_that_the_client_reads():
 def test_what_is_not_given_adds_nothing():
     assert (job().pod, job().worker_pod, job().server_pod) == ({}, {}, {})
     assert job(volumes=[], labels={}, tolerations=None).pod == {}
-    assert (job().grace_seconds, job().start_timeout) == (30, 300)
+    assert (job().grace_seconds, job().start_timeout, job().hang_timeout) == (30, 300, None)
+    assert job(hang_timeout=900).hang_timeout == 900
 
 
 def test_fields_of_the_job():

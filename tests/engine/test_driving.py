@@ -227,23 +227,6 @@ def test_the_only_size_is_tried_again_until_the_retries_are_used(driver, make_jo
     assert len(driver.events(made.job_id, "starting")) == 2
 
 
-def test_a_job_that_makes_no_step_for_long_hangs_and_is_retried(driver, make_job, script):
-    object.__setattr__(driver.engine.settings, "hung_min_seconds", 0.6)
-    code = """
-        import time, optimus_train
-        optimus_train.stop_requested()
-        for step in range(1, 6):
-            time.sleep(0.02)
-            optimus_train.report(step, 1.0)
-        while not optimus_train.stop_requested():
-            time.sleep(0.02)
-    """
-    made = driver.submit(make_job(command=script(code, "hang.py"), retries=0))
-    report = driver.to_end(made.job_id)
-    assert (report.state, report.reason_code) == ("failed", "hung")
-    assert driver.alive() == []
-
-
 def test_unknown_gives_no_verdict_frees_no_room_and_starts_nothing(driver, make_job, monkeypatch):
     first = driver.submit(make_job("first", workers=(8, 8), STEPS=10_000))
     driver.to_size(first.job_id, 8)
