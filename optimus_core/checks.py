@@ -23,6 +23,8 @@ MOST_SECONDS = 1e9
 
 def nearest(word: object, known: Collection[str]) -> str:
     """Return a hint: the known word that is most like ``word``, or all that are known."""
+    if not known:
+        return "There is none."
     spelling = {name.casefold().replace("_", ""): name for name in known}
     given = word if isinstance(word, str) else shown(word)
     near = difflib.get_close_matches(given.casefold().replace("_", ""), list(spelling), n=1, cutoff=0.6)

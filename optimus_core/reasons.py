@@ -92,10 +92,10 @@ class Reason(BaseModel):
         return render(self.code, self.numbers)
 
 
-_SAVES = "[; this saves {saved_seconds:time}, a restart costs {restart_seconds:time}]"
+_SAVES = "[; {saved_seconds:this}, a restart costs {restart_seconds:time}]"
 _FAILED = "[, exit code {exit_code}][ on node {node}][ ({cluster_reason})][: {message}]"
 _COUNTED = "[ (generation {generation})][; {retries_used} retries used]"
-_LIMITS = "[, {pool_guaranteed} guaranteed][, {pool_ceiling} at most]"
+_LIMITS = "[, is guaranteed {pool_guaranteed}][, may have at most {pool_ceiling}]"
 _POOL = "[; pool {pool} holds {pool_held}]" + _LIMITS
 _POOL_CHANGED = "[; pool {pool} held {pool_before} and holds {pool_held}]" + _LIMITS
 _LATE = "[; predicted to end {late_seconds:time} after its deadline]"
@@ -112,19 +112,18 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     + _LATE,
     ReasonCode.GROWN: f"Grown[ from {{present}}][ to {{size}}]{_SAVES}" + _POOL_CHANGED + _LATE,
     ReasonCode.SHRUNK: "Shrunk[ from {present}][ to {size}][: {jobs_fed:gainers} from the room]"
-    "[; costs it {lost_seconds:time}]" + _POOL_CHANGED + _LATE,
+    "[; {lost_seconds:costs}]" + _POOL_CHANGED + _LATE,
     ReasonCode.RESHAPED: f"Changed[ from {{present}}][ to {{size}}]{_SAVES}" + _LATE,
     ReasonCode.MOVED: "Moved to other nodes at the same size[ ({size})]",
     ReasonCode.RESIZE: "Stopped to go on at another size[: {size}]",
-    ReasonCode.KEPT: "Keeps[ its {size}]: no change would make the jobs faster"
-    "[; one more worker would save {saved_seconds:time}]" + _LATE,
+    ReasonCode.KEPT: "Keeps[ its {size}]: no change would make the jobs faster[; {saved_seconds:one_more}]" + _LATE,
     ReasonCode.KEPT_CHANGE_NOT_WORTH_COST: "Keeps[ its {size}]: a change[ to {other}] would not be worth its cost"
     "[; it would save {saved_seconds:time}][, a restart costs {restart_seconds:time}][ and a margin of {margin:percent}"
     " is asked for]" + _LATE,
     ReasonCode.KEPT_NO_ROOM: "Keeps[ its {size}]: there is no room for more"
-    "[; one more worker would save {saved_seconds:time}]" + _POOL + _LATE,
+    "[; {saved_seconds:one_more}]" + _POOL + _LATE,
     ReasonCode.KEPT_AT_CEILING: "Keeps[ its {size}]: its pool has all that it may have"
-    "[; one more worker would save {saved_seconds:time}]" + _POOL + _LATE,
+    "[; {saved_seconds:one_more}]" + _POOL + _LATE,
     ReasonCode.KEPT_AT_MAXIMUM: "Keeps[ its {size}]: this is its maximum" + _LATE,
     ReasonCode.NODE_NOT_READY: "Keeps[ its {size}] while[ node {node}|a node] is not ready",
     ReasonCode.WAITS_FOR_ROOM: "Waits for room[ for {size}][: needs {needed}][, free are {free}]"
@@ -136,7 +135,7 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     "[: needs {needed}][, free are {free}]",
     ReasonCode.CAN_NEVER_FIT: "Can never run here[: its minimum of {size}][ needs {needed}]"
     "[; the largest node has {largest}][, the cluster {cluster}]",
-    ReasonCode.PINNED: "Has the size that was pinned[: {size}][; one more worker would save {saved_seconds:time}]",
+    ReasonCode.PINNED: "Has the size that was pinned[: {size}][; {saved_seconds:one_more}]",
     ReasonCode.BARRED_SIZE: "Keeps[ its {size}]: the size[ {other}] is barred for now[ after {failure}]",
     ReasonCode.BACKING_OFF: "Backs off[ after {failure}][ (retry {retry})][: starts again in {seconds:time}]",
     ReasonCode.PAUSED: "Paused[ with its checkpoint at step {step:count}][ by {by}][ for {other}]"
@@ -189,7 +188,7 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     "[, {times:short} times as fast]",
     ReasonCode.STRAGGLER_RECOVERED: f"As fast as the others again:{_SLOW}",
 }
-"""Code -> sentence; ``{name:time}``, ``:count``, ``:percent`` and ``:short`` say how a number is written."""
+"""Code -> sentence; ``{name:time}``, ``:count`` and the others of ``_STYLES`` say how a number is written."""
 
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _FIELD = re.compile(r"\{(\w+)(?::(\w+))?\}")
@@ -244,8 +243,16 @@ def _two(seconds: int, large: int, large_name: str, small: int, small_name: str)
     return f"{count} {large_name} {rest} {small_name}" if rest else f"{count} {large_name}"
 
 
+def _told(saved: str, lost: str) -> Callable[[float], str]:
+    """Return what tells of seconds that are won, or lost where the number is negative."""
+    return lambda seconds: f"{saved if seconds >= 0 else lost} {duration(abs(seconds))}"
+
+
 _STYLES: Mapping[str, Callable[[float], str]] = {
     "time": duration,
+    "this": _told("this saves", "this costs"),
+    "one_more": _told("one more worker would save", "one more worker would cost"),
+    "costs": _told("costs it", "saves it"),
     "count": lambda value: f"{value:,.0f}",
     "percent": lambda value: f"{value:.0%}",
     "gainers": lambda value: "1 other job gains" if value == 1 else f"{value:,.0f} other jobs gain",

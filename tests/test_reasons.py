@@ -47,6 +47,20 @@ def test_every_number_of_a_code_is_said(code: ReasonCode) -> None:
             "Backs off after lost (retry 2): starts again in 30 s.",
             id="backing-off",
         ),
+        pytest.param(
+            "kept",
+            {"size": "2 workers", "saved_seconds": -75.0},
+            "Keeps its 2 workers: no change would make the jobs faster; one more worker would cost 1 min 15 s.",
+            id="more-is-slower",
+        ),
+        pytest.param(
+            "reshaped",
+            {"saved_seconds": -3.0, "restart_seconds": 15.0},
+            "Changed; this costs 3 s, a restart costs 15 s.",
+            id="a-change-for-others",
+        ),
+        pytest.param("shrunk", {"lost_seconds": 9.0}, "Shrunk; costs it 9 s.", id="fewer-is-slower"),
+        pytest.param("shrunk", {"lost_seconds": -9.0}, "Shrunk; saves it 9 s.", id="fewer-is-faster"),
         pytest.param("killed", {"replica": "j-worker-0-g1"}, "Killed: replica j-worker-0-g1.", id="killed"),
         pytest.param("criterion_met", {"step": 12000, "loss": 0.12345}, "Stop criterion met at step 12,000 with loss "
                      "0.1235.", id="criterion"),

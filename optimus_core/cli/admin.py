@@ -10,12 +10,20 @@ import typer
 from optimus_core import __version__
 from optimus_core.checks import number
 from optimus_core.cli.shared import Json, engine, err, errors_shown, out, said, show, table
+from optimus_core.cluster.base import NodeInfo
+from optimus_core.counted import counted
+from optimus_core.declarations import load_clusters
 from optimus_core.engine.engine import Engine
+from optimus_core.engine.snapshot import pool_view
 from optimus_core.errors import OptimusError
-from optimus_core.resources import total
+from optimus_core.resources import Resources, total
 from optimus_core.settings import Settings, hide_password
-from optimus_core.store import is_unreachable, migrate
+from optimus_core.store import Store, is_unreachable, migrate
 from optimus_core.store.database import open_database
+
+Finding = dict[str, Any]
+"""``check``, ``ok``, ``level`` ("ok", "warning", "problem") and ``detail``; a warning keeps no job from running."""
+_SHOWN = {"ok": "ok", "warning": "warning", "problem": "PROBLEM"}
 
 db = typer.Typer(help="The store: bring it up to date, check it, clean it.", no_args_is_help=True)
 
@@ -52,21 +60,21 @@ def clean(
         if not yes and not typer.confirm(question, err=True):
             raise typer.Exit(1)
         count = eng.delete_ended(days)
-    show(as_json, {"deleted": count}, lambda: out.print(f"deleted {count} jobs"))
+    show(as_json, {"deleted": count}, lambda: out.print(f"deleted {counted(count, 'job')}"))
 
 
 def doctor(as_json: Json = False) -> None:
     """Say what is set up and what is not; exit 1 if something keeps jobs from running."""
-    checks: list[dict[str, Any]] = []
+    checks: list[Finding] = []
     settings = _try(checks, "settings", Settings.load, lambda s: f"home {s.home}")
-    eng = None
     if settings is not None:
-        eng = _try(checks, "store", lambda: Engine(settings), lambda _: hide_password(settings.database_url))
-    if eng is not None:
-        name = eng.settings.cluster
-        _try(checks, f'cluster "{name}"', lambda: eng.ctx.cluster(name).nodes(), _describe_nodes)
-        _try(checks, "rounds", lambda: _round_age(eng), str)
-    rows = [("ok" if c["ok"] else "PROBLEM", c["check"], c["detail"]) for c in checks]
+        clusters = _try(checks, "clusters", lambda: load_clusters(settings.clusters_file), ", ".join)
+        store = _try(
+            checks, "store", lambda: Store(settings.database_url), lambda _: hide_password(settings.database_url)
+        )
+        if clusters is not None and store is not None:
+            _look_at_the_cluster(checks, Engine(settings))
+    rows = [(_SHOWN[c["level"]], c["check"], c["detail"]) for c in checks]
     show(as_json, {"version": __version__, "checks": checks}, lambda: out.print(table(("", "what", "detail"), rows)))
     if not all(c["ok"] for c in checks):
         if not as_json:
@@ -74,22 +82,46 @@ def doctor(as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def _try(checks: list[dict[str, Any]], what: str, act: Callable[[], Any], describe: Callable[[Any], str]) -> Any:
+def _look_at_the_cluster(checks: list[Finding], eng: Engine) -> None:
+    name = eng.settings.cluster
+    nodes = _try(checks, f'cluster "{name}"', lambda: eng.ctx.cluster(name).nodes(), _describe_nodes)
+    for pool in eng.ctx.pools(name).pools if nodes else ():
+        for resource, (most, own) in pool_view(pool).raised(_offered(nodes)).items():
+            detail = (
+                f"its ceiling, {_amount(resource, most)}, is below its guarantee, {_amount(resource, own)} of what the "
+                "nodes offer now: it may have the latter. Correct one of them in clusters.yaml"
+            )
+            checks.append(_finding(f'pool "{pool.name}"', "warning", detail))
+    _try(checks, "rounds", lambda: _round_age(eng), str)
+
+
+def _amount(resource: str, amount: int) -> str:
+    return Resources({resource: amount}).describe() if amount else f"no {resource}"
+
+
+def _finding(check: str, level: str, detail: str) -> Finding:
+    return {"check": check, "ok": level != "problem", "level": level, "detail": detail}
+
+
+def _try(checks: list[Finding], what: str, act: Callable[[], Any], describe: Callable[[Any], str]) -> Any:
     try:
         found = act()
     except Exception as error:
         if not (isinstance(error, OptimusError | OSError) or is_unreachable(error)):
             raise
-        checks.append({"check": what, "ok": False, "detail": said(error)})
+        checks.append(_finding(what, "problem", said(error)))
         return None
-    checks.append({"check": what, "ok": True, "detail": describe(found)})
+    checks.append(_finding(what, "ok", describe(found)))
     return found
 
 
-def _describe_nodes(nodes: list[Any]) -> str:
-    ready = [node for node in nodes if node.ready]
-    offered = total(node.allocatable - node.others for node in ready)
-    return f"{len(ready)} of {len(nodes)} nodes ready, {offered.describe()} for jobs"
+def _describe_nodes(nodes: list[NodeInfo]) -> str:
+    ready = sum(node.ready for node in nodes)
+    return f"{ready} of {counted(len(nodes), 'node')} ready, {_offered(nodes).describe()} for jobs"
+
+
+def _offered(nodes: list[NodeInfo]) -> Resources:
+    return total((node.allocatable - node.others).clamped() for node in nodes if node.ready)
 
 
 def _round_age(eng: Engine) -> str:

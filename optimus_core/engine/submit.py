@@ -6,13 +6,14 @@ The try number only says "newer"; it is never an owner.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
-from optimus_core.cluster.base import Cluster
+from optimus_core.cluster.base import Cluster, NodeInfo
+from optimus_core.engine.ceiling import ceiling_check
 from optimus_core.engine.context import Context
 from optimus_core.engine.identity import Identity
 from optimus_core.engine.launch import added_to, needs_of, trial_specs
@@ -20,9 +21,6 @@ from optimus_core.errors import SpecificationError
 from optimus_core.job import TrainingJob, capacity_check
 from optimus_core.pools import pool_of
 from optimus_core.store import ACTIVE, FINAL, GenerationRow, JobRow, Transaction
-
-Added = Mapping[str, Mapping[str, int]]
-"""By role what a cluster adds to what a replica asks for."""
 
 
 class Action(StrEnum):
@@ -52,35 +50,90 @@ def submit(
 
     The same try number re-attaches to a live job and returns a finished one as it is. A later one stops a live
     job's generation and starts a new attempt from the checkpoint; after a success, or with ``fresh``, from scratch.
+    What is only re-attached to is not checked again: nothing that has become of cluster and pools meanwhile harms it.
 
     Raises:
         SpecificationError: the job can never run on this cluster; nothing was changed.
     """
-    name = cluster or ctx.settings.cluster
-    declared = ctx.pools(name)
-    labels = (job.pod.get("metadata") or {}).get("labels")
-    pool = pool_of(declared.pools, job.name, job.pool, job.namespace or declared.namespace, labels)
-    added = _check(ctx.cluster(name), job, identity)
+    name, submission = cluster or ctx.settings.cluster, None
+    while submission is None:  # more than once only if the job was deleted or tried anew in between
+        with ctx.store.transaction() as tx:
+            is_there = _asks_for_nothing_new(tx.job_by_key(identity.key), job, try_number)
+        checked = None if is_there else _check(ctx, name, job, identity)
+        submission = _store(ctx, name, job, identity, try_number, fresh, checked)
+    return submission
+
+
+def _store(
+    ctx: Context,
+    name: str,
+    job: TrainingJob,
+    identity: Identity,
+    try_number: int,
+    fresh: bool,
+    checked: _Checked | None,
+) -> Submission | None:
+    """Store what is asked for; None if that has to be checked first."""
     token = uuid4().hex
     with ctx.store.transaction() as tx:
-        tx.cluster(name)  # one submission at a time: two of the same job can't both create it
+        if checked is not None:
+            tx.cluster(name)  # one submission at a time: two of the same job can't both create it
         row = tx.job_by_key(identity.key)
+        if row is not None and row.try_number == try_number and row.state in FINAL:
+            return Submission(row.id, row.name, row.token, Action.FINISHED)
+        if checked is None and not _asks_for_nothing_new(row, job, try_number):
+            return None
         if row is None:
-            row = _create(tx, job, identity, try_number, token, name, added)
+            row = _create(tx, job, identity, try_number, token, name)
             action = Action.CREATED
         elif row.try_number == try_number:
             action = _again(tx, row, job, token)
         else:
-            action = _next_attempt(tx, row, job, try_number, token, fresh, added)
-        if action is not Action.FINISHED:
-            row.pool = pool
-            tx.revise(row.cluster)
+            action = _next_attempt(tx, row, job, try_number, token, fresh)
+        if checked is not None:
+            row.pool = checked.pool
+            if action is not Action.REATTACHED:
+                row.added = checked.added
+        tx.revise(row.cluster)
         return Submission(row.id, row.name, row.token, action)
 
 
-def _check(cluster: Cluster, job: TrainingJob, identity: Identity) -> Added:
-    """Refuse a job that this cluster would never take, before anything is stored; return what it adds to replicas."""
-    nodes, selectors = cluster.nodes(), needs_of(job)
+@dataclass(frozen=True)
+class _Checked:
+    """What a cluster says of a job that it would take."""
+
+    pool: str
+    added: dict[str, Any] | None
+    """By role what it adds to what a replica asks for."""
+
+
+def _asks_for_nothing_new(row: JobRow | None, job: TrainingJob, try_number: int) -> bool:
+    """Say whether the same try is there already, and nothing is changed in place that might be refused."""
+    if row is None or row.try_number != try_number:
+        return False
+    asked = job.to_dict()
+    same = all(row.specification.get(name) == asked.get(name) for name in ("workers", "servers", "pool"))
+    return same or row.state in FINAL or row.specification_hash != job.specification_hash
+
+
+def _check(ctx: Context, name: str, job: TrainingJob, identity: Identity) -> _Checked:
+    """Refuse a job that this cluster or its pool would never take, before anything is stored."""
+    declared, cluster = ctx.pools(name), ctx.cluster(name)
+    labels = (job.pod.get("metadata") or {}).get("labels")
+    pool = pool_of(declared.pools, job.name, job.pool, job.namespace or declared.namespace, labels)
+    nodes = cluster.nodes()
+    added = _taken_by(cluster, nodes, job, identity)
+    for each in declared.pools:
+        if each.name == pool:
+            ceiling_check(job, each, added, nodes)
+    return _Checked(pool, added or None)
+
+
+def _taken_by(
+    cluster: Cluster, nodes: Sequence[NodeInfo], job: TrainingJob, identity: Identity
+) -> dict[str, dict[str, int]]:
+    """Refuse a job that never fits this cluster; return by role what the cluster adds to a replica."""
+    selectors = needs_of(job)
     fitting = [node for node in nodes if any(needs.accept(node) for needs in selectors.values())]
     for role, needs in selectors.items():
         if nodes and not any(needs.accept(node) for node in nodes):
@@ -96,9 +149,7 @@ def _check(cluster: Cluster, job: TrainingJob, identity: Identity) -> Added:
     return added_to(job, really)
 
 
-def _create(
-    tx: Transaction, job: TrainingJob, identity: Identity, try_number: int, token: str, cluster: str, added: Added
-) -> JobRow:
+def _create(tx: Transaction, job: TrainingJob, identity: Identity, try_number: int, token: str, cluster: str) -> JobRow:
     row = JobRow(
         key=identity.key,
         name=identity.label,
@@ -122,7 +173,6 @@ def _create(
         wanted=0,
         retries={},
         memory_factor=1.0,
-        added=dict(added) or None,
         created_at=tx.now,
         queued_at=tx.now,
     )
@@ -135,9 +185,7 @@ def _create(
 
 
 def _again(tx: Transaction, row: JobRow, job: TrainingJob, token: str) -> Action:
-    """The same try once more: adopt what lives, hand out what is finished."""
-    if row.state in FINAL:
-        return Action.FINISHED
+    """The same try once more: adopt what lives."""
     row.token = token
     _change_in_place(row, job)
     tx.record(row, "reattached")
@@ -151,15 +199,13 @@ def _change_in_place(row: JobRow, job: TrainingJob) -> None:
     row.priority, row.deadline = job.priority, job.deadline
 
 
-def _next_attempt(
-    tx: Transaction, row: JobRow, job: TrainingJob, try_number: int, token: str, fresh: bool, added: Added
-) -> Action:
+def _next_attempt(tx: Transaction, row: JobRow, job: TrainingJob, try_number: int, token: str, fresh: bool) -> Action:
     scratch = fresh or row.state == "succeeded" or row.verdict == "succeeded"
     for generation in tx.generations(row.id):
         _end_generation(tx, generation)
     row.token, row.try_number, row.attempt = token, try_number, row.attempt + 1
     row.state, row.verdict, row.cause, row.result = "queued", None, None, None
-    row.specification, row.specification_hash, row.added = job.to_dict(), job.specification_hash, dict(added) or None
+    row.specification, row.specification_hash = job.to_dict(), job.specification_hash
     row.priority, row.deadline = job.priority, job.deadline
     row.retries, row.not_before, row.ended_at, row.reason = {}, None, None, None
     row.wanted, row.queued_at, row.started_at = 0, tx.now, None

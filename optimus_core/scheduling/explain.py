@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
+from optimus_core.counted import size_text
 from optimus_core.reasons import Number, Reason, ReasonCode
 from optimus_core.resources import Resources
 from optimus_core.scheduling.admission import Standing
@@ -32,13 +33,6 @@ def explain(snapshot: Snapshot, problem: Problem, standing: Standing) -> Plan:
         free=left,
         pools=teller.pools.uses(),
     )
-
-
-def size_text(size: Pair) -> str:
-    """Return a size for people: ``2 servers, 1 worker``."""
-    servers, workers = size
-    texts = [f"{servers} server{'s' * (servers != 1)}"] if servers else []
-    return ", ".join([*texts, f"{workers} worker{'s' * (workers != 1)}"])
 
 
 class _Teller:
@@ -131,7 +125,7 @@ class _Teller:
         if row.job.state == "paused" or row.present != (0, 0):
             return self._paused(row)
         needed = row.demand(row.floor)
-        numbers: Numbers = {"size": size_text(row.floor), "needed": self._text(needed)}
+        numbers: Numbers = {"size": size_text(*row.floor), "needed": self._text(needed)}
         if self._empty.place(row, row.floor) is None:
             whole = self._empty.free.sum(axis=0).tolist()
             numbers |= {"largest": self._largest(row), "cluster": self._text(tuple(whole))}
@@ -162,7 +156,7 @@ class _Teller:
         return Resources(dict(zip(self._problem.resources, amounts, strict=True))).describe()
 
     def _reason(self, row: Row, size: Pair, worker: float | None) -> Reason:
-        numbers: Numbers = self.pools.numbers(row) | {"size": size_text(size)}
+        numbers: Numbers = self.pools.numbers(row) | {"size": size_text(*size)}
         if worker is not None:
             numbers["saved_seconds"] = worker
         if row.job.pinned is not None and not row.held:
@@ -172,14 +166,14 @@ class _Teller:
         return self._changed(row, size) if self._standing.moved(row) else self._kept(row, size, numbers)
 
     def _started(self, row: Row, size: Pair) -> Reason:
-        numbers: Numbers = self.pools.numbers(row) | {"size": size_text(size), "minimum": size_text(row.floor)}
+        numbers: Numbers = self.pools.numbers(row) | {"size": size_text(*size), "minimum": size_text(*row.floor)}
         if (seconds := self._seconds(row, size)) is not None:
             numbers["predicted_seconds"] = seconds
         code = ReasonCode.STARTED_AT_MINIMUM if size == row.floor else ReasonCode.STARTED
         return Reason(code=code, numbers=numbers)
 
     def _changed(self, row: Row, size: Pair) -> Reason:
-        numbers: Numbers = self.pools.numbers(row) | {"size": size_text(size), "present": size_text(row.present)}
+        numbers: Numbers = self.pools.numbers(row) | {"size": size_text(*size), "present": size_text(*row.present)}
         now, then = self._seconds(row, row.present), self._seconds(row, size)
         saved = None if now is None or then is None else now - then
         numbers |= {"restart_seconds": self._restart(row)} | ({} if saved is None else {"saved_seconds": saved})
@@ -215,7 +209,7 @@ class _Teller:
         if size == row.ceiling:
             return Reason(code=ReasonCode.KEPT_AT_MAXIMUM, numbers=numbers)
         if (size[0], size[1] + 1) in row.barred:
-            return Reason(code=ReasonCode.BARRED_SIZE, numbers=numbers | {"other": size_text((size[0], size[1] + 1))})
+            return Reason(code=ReasonCode.BARRED_SIZE, numbers=numbers | {"other": size_text(size[0], size[1] + 1)})
         saved = numbers.get("saved_seconds")
         if not isinstance(saved, int | float) or saved <= 0:
             return Reason(code=ReasonCode.KEPT, numbers=numbers)
@@ -224,5 +218,5 @@ class _Teller:
         if self._standing.room.place(row, (0, 1)) is None:
             return Reason(code=ReasonCode.KEPT_NO_ROOM, numbers=numbers)
         numbers |= {"restart_seconds": self._restart(row), "margin": self._problem.settings.min_gain}
-        numbers |= {"other": size_text((size[0], size[1] + 1))}
+        numbers |= {"other": size_text(size[0], size[1] + 1)}
         return Reason(code=ReasonCode.KEPT_CHANGE_NOT_WORTH_COST, numbers=numbers)

@@ -6,8 +6,8 @@ back, or waits, since a node is slow. That a job is not placed anew where it was
 
 from __future__ import annotations
 
+from optimus_core.counted import size_text
 from optimus_core.reasons import Number, Reason, ReasonCode
-from optimus_core.scheduling.explain import size_text
 from optimus_core.scheduling.placement import Room
 from optimus_core.scheduling.rows import Row, pair, placement_of, prepare
 from optimus_core.scheduling.types import Decision, Plan, Snapshot
@@ -47,7 +47,7 @@ def _off(room: Room, row: Row, decision: Decision) -> Decision:
 
 def _with_reason(row: Row, decision: Decision, update: dict[str, object] | None = None) -> Decision:
     """Return the decision with why; ``avoids`` stays with its generation, so that later plans know of it too."""
-    numbers: dict[str, Number] = {"size": size_text(pair(decision.size)), "avoids": ", ".join(row.job.avoid)}
+    numbers: dict[str, Number] = {"size": size_text(*pair(decision.size)), "avoids": ", ".join(row.job.avoid)}
     if decision.changed:
         reason = Reason(code=decision.reason.code, numbers=decision.reason.numbers | numbers)
     elif update is not None:

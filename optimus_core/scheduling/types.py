@@ -172,11 +172,19 @@ class Pool(_Frozen):
 
         A part of the cluster is one of its processors, memory and devices, not of what only stands for something else.
         """
+        own, most = self._as_declared(capacity)
+        return own, {name: max(amount, own.get(name, 0)) for name, amount in most.items()}
+
+    def raised(self, capacity: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+        """Return resource -> (declared ceiling, guarantee) where :meth:`limits` raises the one to the other."""
+        own, most = self._as_declared(capacity)
+        return {name: (amount, own[name]) for name, amount in most.items() if amount < own.get(name, 0)}
+
+    def _as_declared(self, capacity: Mapping[str, int]) -> tuple[Amounts, Amounts]:
         real = {name: whole for name, whole in capacity.items() if " " not in name and name != "pods"}
         own = {name: int(self.guaranteed_share * whole) for name, whole in real.items()} | self.guaranteed
         most = {} if self.ceiling_share is None else {n: int(self.ceiling_share * whole) for n, whole in real.items()}
-        most |= self.ceiling
-        return own, {name: max(amount, own.get(name, 0)) for name, amount in most.items()}
+        return own, most | self.ceiling
 
 
 class Draining(_Frozen):
@@ -238,7 +246,7 @@ class Snapshot(_Frozen):
             version = _Version.model_validate_json(text).version
         except ValidationError as error:
             raise SpecificationError(
-                f"The snapshot can't be read: {_first(error)}. Give what Snapshot.to_json wrote."
+                f"The snapshot can't be read: {_first(error)}. Give what `optimus plan --save-snapshot FILE` wrote."
             ) from error
         if version != SNAPSHOT_VERSION:
             raise SpecificationError(
@@ -249,7 +257,8 @@ class Snapshot(_Frozen):
             snapshot = cls.model_validate_json(text, context={"from": "file"})
         except ValidationError as error:
             raise SpecificationError(
-                f"The snapshot does not follow its schema: {_first(error)}. snapshot_schema() says what is expected."
+                f"The snapshot does not follow its schema: {_first(error)}. Correct it, or take a new one: "
+                "optimus plan --save-snapshot FILE"
             ) from error
         for problem in _contradictions(snapshot):
             raise SpecificationError(f"The snapshot contradicts itself: {problem}")

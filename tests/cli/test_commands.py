@@ -84,6 +84,25 @@ def test_plan_shows_what_the_next_round_would_do_and_changes_nothing(engine, opt
     assert engine.history(1) == before
 
 
+@pytest.mark.parametrize("command", ["plan", "what-if"])
+def test_a_plan_of_no_jobs_says_so(optimus, optimus_json, command):
+    assert "no jobs to plan" in optimus(command).stdout
+    planned = optimus_json(command)
+    assert (planned["decisions"] if command == "plan" else planned) == []
+
+
+@pytest.mark.usefixtures("queued")
+@pytest.mark.parametrize("by", ["title", "name", "id"])
+def test_what_if_finds_a_job_as_other_commands_do(optimus_json, by):
+    called = optimus_json("job", "digits")[by]
+    (change,) = optimus_json("what-if", "--without", called, "--priority", f"{called}=3")
+    assert (change["size"]["workers"] > 0, change["size_then"]) == (True, None)
+
+
+def test_what_if_of_a_job_that_nobody_knows_is_refused(optimus):
+    assert 'there is no job "x". No job has been submitted yet.' in optimus("what-if", "--without", "x", code=1).stderr
+
+
 @pytest.mark.usefixtures("queued")
 def test_a_saved_snapshot_gives_the_same_plan_again_without_a_store(optimus_json, tmp_path, monkeypatch):
     file = tmp_path / "snapshot.json"
@@ -162,6 +181,7 @@ def test_acts_are_kept_with_their_user(engine, optimus, optimus_json):
     assert "allows 1 to 4 workers, not 9" in optimus("pin", "digits", "--workers", "9", code=1).stderr
     assert optimus_json("unpin", "digits")["pinned"] is None
     assert optimus_json("rebalance")["planned"] is True
+    assert "0 jobs change" in optimus("rebalance").stdout
     assert optimus_json("stop", "digits")["state"] == "stopping"
     with engine.store.transaction() as tx:
         actions = tx.session.query(ActionRow).all()
@@ -190,7 +210,7 @@ def test_doctor_says_what_is_set_up(optimus, optimus_json):
     data = optimus_json("doctor")
     assert data["version"] == optimus_core.__version__
     assert {c["check"]: c["ok"] for c in data["checks"]} == {
-        "settings": True, "store": True, 'cluster "local"': True, "rounds": True,
+        "settings": True, "clusters": True, "store": True, 'cluster "local"': True, "rounds": True,
     }  # fmt: skip
     assert "2 of 2 nodes ready" in optimus("doctor").stdout
 
@@ -209,6 +229,26 @@ def test_doctor_exits_1_and_names_what_is_wrong_without_secrets(optimus_json, mo
     assert [c["check"] for c in data["checks"] if not c["ok"]] == [check]
     assert "hunter2" not in str(data)
     monkeypatch.delenv(f"AIRFLOW__OPTIMUS__{variable}")
+
+
+def test_doctor_does_not_take_a_broken_declaration_of_clusters_for_a_broken_store(home, optimus_json):
+    before = (home / "clusters.yaml").read_text()
+    (home / "clusters.yaml").write_text("local: {kind: lokal}")
+    checks = optimus_json("doctor", code=1)["checks"]
+    assert [(c["check"], c["level"]) for c in checks] == [
+        ("settings", "ok"), ("clusters", "problem"), ("store", "ok"),
+    ]  # fmt: skip
+    assert "clusters.yaml" in checks[1]["detail"]
+    (home / "clusters.yaml").write_text(before)
+
+
+def test_doctor_warns_of_a_ceiling_that_a_guarantee_raises_and_takes_it_for_no_problem(home, optimus, optimus_json):
+    pools = "  pools: {a: {guaranteed: 50%, ceiling: {cpu: 3}}, b: {ceiling: {cpu: 3}}}\n"
+    (home / "clusters.yaml").write_text((home / "clusters.yaml").read_text() + pools)
+    (warned,) = [c for c in optimus_json("doctor")["checks"] if c["level"] != "ok"]
+    assert (warned["check"], warned["level"], warned["ok"]) == ('pool "a"', "warning", True)
+    assert "its ceiling, 3 cpu, is below its guarantee, 4 cpu" in warned["detail"]
+    assert "warning" in optimus("doctor").stdout
 
 
 def test_a_store_that_cannot_be_reached_is_one_sentence_for_every_command(optimus, monkeypatch):

@@ -1,10 +1,12 @@
 """What an execute means, by what is there already."""
 
+from unittest.mock import Mock
+
 import pytest
 
 from optimus_core.engine.identity import Identity
 from optimus_core.engine.submit import Action
-from optimus_core.errors import SpecificationError, UnknownJob
+from optimus_core.errors import ClusterUnavailable, SpecificationError, UnknownJob
 from optimus_core.job import Replicas, Steps
 
 
@@ -32,6 +34,17 @@ def test_the_same_try_of_a_live_job_is_attached_to_and_only_the_token_is_new(dri
     assert second.token != first.token
     assert driver.report(first.job_id).attempt == 1
     assert len(driver.generations(first.job_id)) == 1
+
+
+@pytest.mark.parametrize("state", ["queued", "succeeded"])
+def test_a_cluster_that_is_away_or_has_no_room_any_more_is_not_asked_about_the_same_try(driver, make_job, state):
+    first = driver.submit(make_job())
+    if state != "queued":
+        finish_as(driver, first.job_id, state)
+    for nodes in (list, Mock(side_effect=ClusterUnavailable("away"))):
+        driver.cluster.nodes = nodes
+        assert driver.submit(make_job()).job_id == first.job_id
+    del driver.cluster.nodes
 
 
 @pytest.mark.parametrize("state", ["succeeded", "failed", "stopped"])

@@ -266,14 +266,14 @@ def test_with_pausing_a_short_job_that_borrows_makes_room_for_a_long_one_within_
             [of("b", "b", 8, **SHORT), of("a", "a", **LONG)],
             [*HALF, Pool(name="b", guaranteed={"cpu": 2000})],
             "b",
-            "pool b held 8 cpu and holds 4 cpu, 2 cpu guaranteed",
+            "pool b held 8 cpu and holds 4 cpu, is guaranteed 2 cpu",
             id="shrunk",
         ),
         pytest.param(
             [of("a", "a", 4, **LONG), *(of("b", f"b{n}", **SHORT) for n in range(5))],
             [*HALF, Pool(name="b", ceiling={"cpu": 6000})],
             "b4",
-            "; pool b holds 4 cpu, 6 cpu at most; number 1 of 1 in the queue",
+            "; pool b holds 4 cpu, may have at most 6 cpu; number 1 of 1 in the queue",
             id="waits-for-room",
         ),
         pytest.param(
@@ -294,7 +294,7 @@ def test_with_pausing_a_short_job_that_borrows_makes_room_for_a_long_one_within_
             [of("b", f"b{n}", 1, **SHORT) for n in range(8)] + [of("a", "a", **LONG)],
             HALF,
             "a",
-            "pool a holds nothing, 4 cpu guaranteed",
+            "pool a holds nothing, is guaranteed 4 cpu",
             id="waits-for-its-guarantee",
         ),
         pytest.param(
