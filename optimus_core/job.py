@@ -27,6 +27,7 @@ from optimus_core.choices import (
     strategy_from,
     to_data,
 )
+from optimus_core.counted import counted
 from optimus_core.errors import SpecificationError
 from optimus_core.resources import Resources, format_amount, total
 
@@ -232,8 +233,9 @@ def capacity_check(
         places = sum(_times(needs[role], room) for _, room in known)
         if places < replicas.min:
             raise SpecificationError(
-                f'job "{job.name}": {role}.min is {replicas.min}, but the {len(known)} nodes have room for {places} '
-                f"of {needs[role].describe()} each. Write a min of at most {places}, or ask for less in each."
+                f'job "{job.name}": {role}.min is {replicas.min}, but on the {counted(len(known), "node")} there is '
+                f"room for {places} of {needs[role].describe()} each. Write a min of at most {places}, or ask for less "
+                "in each."
             )
     least = total(needs[role] * replicas.min for role, replicas in roles)
     whole = total(room for _, room in known)
@@ -251,7 +253,7 @@ def capacity_check(
 
 
 def _minimum(roles: Sequence[tuple[str, Replicas]]) -> str:
-    return " and ".join(f"{replicas.min} {role}" for role, replicas in roles)
+    return " and ".join(counted(replicas.min, role.removesuffix("s")) for role, replicas in roles)
 
 
 def _check_one_fits(job: str, role: str, need: Resources, own: Resources, nodes: list[tuple[str, Resources]]) -> None:

@@ -178,11 +178,11 @@ class Resources(Mapping[str, int]):
         return Resources({name: max(0, amount) for name, amount in self._amounts.items()})
 
     def __repr__(self) -> str:
-        return f"Resources({self.describe()})"
+        return f"Resources({self.to_quantities()})"
 
     def describe(self) -> str:
-        """Return a text for people: ``1500m cpu, 512Mi memory``."""
-        return ", ".join(f"{text} {name}" for name, text in self.to_quantities().items()) or "nothing"
+        """Return a text for people: ``1500m cpu, 512Mi memory``; memory that is no whole Mi is rounded down."""
+        return ", ".join(f"{_readable(name, amount)} {name}" for name, amount in self._amounts.items()) or "nothing"
 
 
 def is_device(name: str) -> bool:
@@ -213,6 +213,15 @@ def format_amount(name: str, amount: int) -> str:
             if amount and amount % _BINARY[unit] == 0:
                 return f"{amount // _BINARY[unit]}{unit}"
     return str(amount)
+
+
+def _readable(name: str, amount: int) -> str:
+    """Return :func:`format_amount`, of odd amounts of memory with at most two decimals: they are no more to ask for."""
+    if name == "memory" and amount % _BINARY["Mi"]:
+        for unit in ("Ti", "Gi", "Mi"):
+            if abs(amount) >= _BINARY[unit]:
+                return f"{amount * 100 // _BINARY[unit] / 100:g}{unit}"
+    return format_amount(name, amount)
 
 
 def _device_count(name: str, count: int | str, holder: str) -> int:

@@ -466,13 +466,13 @@ def nodes(*sizes: tuple[str, str]) -> list[tuple[str, Resources]]:
         pytest.param(
             {"workers": replicas(cpu="3", min=3, max=3)},
             nodes(("5", "16Gi"), ("5", "16Gi")),
-            "workers.min is 3, but the 2 nodes have room for 2 of 3 cpu, 1Gi memory each",
+            "workers.min is 3, but on the 2 nodes there is room for 2 of 3 cpu, 1Gi memory each",
             id="room in sum but not in any node",
         ),
         pytest.param(
             {"workers": replicas(cpu="2", min=2, max=2), "servers": replicas(cpu="2")},
             nodes(("4", "16Gi")),
-            "its minimum (2 workers and 1 servers) asks for 6 cpu, 3Gi memory; the whole cluster holds 4 cpu",
+            "its minimum (2 workers and 1 server) asks for 6 cpu, 3Gi memory; the whole cluster holds 4 cpu",
             id="a minimum larger than the cluster",
         ),
     ],

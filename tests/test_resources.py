@@ -146,3 +146,12 @@ def test_fractions_are_rounded_up_to_what_can_be_counted() -> None:
 def test_a_person_can_read_them() -> None:
     assert Resources.of("1500m", "512Mi", {"amd.com/gpu": 1}).describe() == "1 amd.com/gpu, 1500m cpu, 512Mi memory"
     assert Resources().describe() == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("amount", "want"),
+    [(1536 * 2**20, "1536Mi"), (16393244 * 2**10, "15.63Gi"), (2**40 + 1, "1Ti"), (123_456_789, "117.73Mi"),
+     (3000, "3000"), (-(2**30) - 1, "-1.01Gi")],
+)  # fmt: skip
+def test_memory_is_written_so_that_people_can_read_it(amount, want):
+    assert Resources({"memory": amount}).describe() == f"{want} memory"

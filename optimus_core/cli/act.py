@@ -8,6 +8,7 @@ import typer
 
 from optimus_core.cli.shared import ClusterName, Json, engine, errors_shown, out, show, user
 from optimus_core.cli.show import Name
+from optimus_core.counted import counted
 from optimus_core.engine.drive import drive_to_end
 from optimus_core.engine.report import JobReport
 
@@ -20,7 +21,11 @@ def rebalance(cluster: ClusterName = "", as_json: Json = False) -> None:
         made.upkeep(cluster)
     changes = [vars(change) for change in report.changes] if report is not None else []
     data = {"planned": report is not None, "changes": changes}
-    text = f"{len(changes)} jobs change" if report is not None else "somebody else is planning just now"
+    text = (
+        f"{counted(len(changes), 'job')} {'changes' if len(changes) == 1 else 'change'}"
+        if report is not None
+        else "somebody else is planning just now"
+    )
     show(as_json, data, lambda: out.print(text))
 
 

@@ -11,6 +11,7 @@ import typer
 
 from optimus_core import checks
 from optimus_core.cli.shared import Json, errors_shown, out, show, table
+from optimus_core.counted import counted
 from optimus_core.errors import SpecificationError
 from optimus_core.scheduling.parameter_assignment import DEFAULTS, Assignment, Block, most_servers, paa
 from optimus_core.scheduling.parameter_assignment import assign as assign_blocks
@@ -79,7 +80,9 @@ def _print(best: Assignment, others: list[Assignment], blocks: int) -> None:
     out.print(table(("server", "parameters", "requests"), rows))
     for each in others:
         mark = " (chosen)" if each.method == best.method else ""
-        figures = f"spread {each.spread:,}, {sum(each.requests)} requests, request spread {each.request_spread}"
+        figures = (
+            f"spread {each.spread:,}, {counted(sum(each.requests), 'request')}, request spread {each.request_spread}"
+        )
         out.print(f"{each.method}: {figures}{mark}")
     if len(best.servers) > blocks:
-        out.print(f"The model has {blocks} blocks: more than {blocks} servers are of no use to it.")
+        out.print(f"The model has {counted(blocks, 'block')}: more servers than that are of no use to it.")

@@ -12,6 +12,7 @@ import typer
 
 from optimus_core import checks
 from optimus_core.cli.shared import Json, errors_shown, number, out, show, table
+from optimus_core.counted import counted
 from optimus_core.errors import SpecificationError
 from optimus_core.models import ConvergenceModel, Estimate
 from optimus_core.telemetry import ParseResult, StepCounter, parse_file
@@ -45,7 +46,8 @@ def _print_parsed(result: ParseResult) -> None:
     out.print(table(("line", "metric", "value", "step", "epoch"), rows))
     for event in result.events:
         out.print(f"line {event.line}: {event.kind.value} {event.message}")
-    out.print(f"{len(result.points)} points, {len(result.events)} events, {result.unread} lines told nothing")
+    counts = (len(result.points), "point"), (len(result.events), "event"), (result.unread, "line")
+    out.print(", ".join(counted(*each) for each in counts) + " told nothing")
 
 
 def fit(

@@ -13,6 +13,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from optimus_core.cli.shared import ClusterName, Json, engine, err, errors_shown, out, print_json, said
+from optimus_core.counted import counted, size_text
 from optimus_core.engine.engine import Engine
 from optimus_core.engine.identity import Identity
 from optimus_core.engine.reconcile import Step
@@ -147,7 +148,7 @@ class _Display:
 
 
 def _line(report: JobReport) -> str:
-    parts = [report.phase, f"{report.servers} servers, {report.workers} workers"]
+    parts = [report.phase, size_text(report.servers, report.workers)]
     if report.step is not None:
         parts.append(f"step {report.step}")
     if report.loss is not None:
@@ -172,11 +173,11 @@ def _say(report: JobReport, as_json: bool) -> None:
         print_json(report.to_dict())
         return
     result = report.result or {}
-    wall, loss = result.get("wall_seconds"), result.get("final_loss")
+    wall, loss, steps = (result.get(name) for name in ("wall_seconds", "final_loss", "steps"))
     out.print(
         f"{report.title} {report.state}: {report.reason}"
         + (f" {duration(wall)} of training" if wall is not None else "")
-        + (f", {result.get('steps')} steps" if result.get("steps") is not None else "")
+        + (f", {counted(steps, 'step')}" if steps is not None else "")
         + (f", loss {loss:.4g}" if loss is not None else "")
-        + f", {result.get('resizes', 0)} resizes, checkpoint: {result.get('checkpoint') or 'none'}"
+        + f", {counted(result.get('resizes', 0), 'resize')}, checkpoint: {result.get('checkpoint') or 'none'}"
     )

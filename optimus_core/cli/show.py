@@ -111,7 +111,8 @@ def plan(
 
 
 def _print_plan(decided: Plan) -> None:
-    out.print(table(_PLAN_COLUMNS, [_plan_row(d) for d in decided.decisions]))
+    rows = [_plan_row(d) for d in decided.decisions]
+    out.print(table(_PLAN_COLUMNS, rows) if rows else "no jobs to plan")
     if decided.pools:
         out.print(table(_POOL_COLUMNS, [_pool_row(pool) for pool in decided.pools]))
 
@@ -124,14 +125,24 @@ def _pool_row(pool: PoolUse) -> tuple[object, ...]:
 def _plan(path: Path | None, cluster: str) -> tuple[Snapshot, Plan]:
     if path is None:
         return engine().peek(cluster)
+    seen = read_snapshot(path)
+    return seen, make_plan(seen)
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """Return a snapshot that ``optimus plan --save-snapshot`` wrote.
+
+    Raises:
+        SpecificationError: it can't be read, or is none.
+    """
     try:
-        text = path.read_bytes()
+        return Snapshot.from_json(path.read_bytes())
     except OSError as error:
         raise SpecificationError(
             f"--snapshot {path} can't be read: {error.strerror}. Give a file that --save-snapshot wrote."
         ) from error
-    seen = Snapshot.from_json(text)
-    return seen, make_plan(seen)
+    except SpecificationError as error:
+        raise SpecificationError(f"--snapshot {path}: {error}") from error
 
 
 def _save(seen: Snapshot, path: Path) -> None:

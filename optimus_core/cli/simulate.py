@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from rich.progress import Progress
 
 from optimus_core import checks
 from optimus_core.cli.shared import ClusterName, Json, engine, err, errors_shown, out, show, table
+from optimus_core.cli.show import read_snapshot
 from optimus_core.errors import SpecificationError
 from optimus_core.reasons import duration
 from optimus_core.scheduling.policies import policy as policy_named
@@ -149,22 +151,20 @@ def what_if(
 ) -> None:
     """Show what another cluster, priority or queue would change in the next plan; changes nothing."""
     with errors_shown():
-        seen = _seen(snapshot, cluster)
         priorities = dict(_priority(each) for each in priority or [])
-        other = varied(seen, more_nodes=nodes, priorities=priorities, without=without or [])
+        seen, called = _seen(snapshot, cluster)
+        priorities = {called(job): value for job, value in priorities.items()}
+        other = varied(seen, more_nodes=nodes, priorities=priorities, without=[called(job) for job in without or []])
         changes = compare(seen, other)
     show(as_json, changes, lambda: _print_changes(changes))
 
 
-def _seen(path: Path | None, cluster: str) -> Snapshot:
-    if path is None:
-        return engine().peek(cluster)[0]
-    try:
-        return Snapshot.from_json(path.read_bytes())
-    except OSError as error:
-        raise SpecificationError(
-            f"--snapshot {path} can't be read: {error.strerror}. Give a file that --save-snapshot wrote."
-        ) from error
+def _seen(path: Path | None, cluster: str) -> tuple[Snapshot, Callable[[str], str]]:
+    """Return the snapshot, and what gives the name in it of a job that people call by title, name or id."""
+    if path is not None:
+        return read_snapshot(path), lambda job: job
+    eng = engine()
+    return eng.peek(cluster)[0], lambda job: eng.job(job).name
 
 
 def _priority(given: str) -> tuple[str, int]:
@@ -182,4 +182,4 @@ def _print_changes(changes: list[dict[str, Any]]) -> None:
          *(None if t is None else duration(t) for t in (c["seconds"], c["seconds_then"])))
         for c in changes
     ]  # fmt: skip
-    out.print(table(("job", "planned", "then", "done in", "then done in"), rows))
+    out.print(table(("job", "planned", "then", "done in", "then done in"), rows) if rows else "no jobs to plan")

@@ -21,6 +21,7 @@ from optimus_core.models import SpeedKind, SpeedModel
 from optimus_core.scheduling.types import JobView
 
 GIB = 2**30
+_COLUMNS = ("timestamp", "duration", "num_gpus")
 _SLOTS = 64
 """Largest number of workers of a job of a CSV."""
 
@@ -148,9 +149,8 @@ def _rows(file: Path) -> list[tuple[float, float, int]]:
         lines = csv.DictReader(file.read_text(encoding="utf-8", errors="replace").splitlines())
     except OSError as error:
         raise SpecificationError(f"{file} can't be read: {error.strerror}. Give a CSV that is there.") from error
-    wanted = {"timestamp", "duration", "num_gpus"}
-    if missing := sorted(wanted - set(lines.fieldnames or ())):
-        raise SpecificationError(f"{file} lacks the column {missing[0]}. Its first line names {', '.join(wanted)}.")
+    if missing := [column for column in _COLUMNS if column not in (lines.fieldnames or ())]:
+        raise SpecificationError(f"{file} lacks the column {missing[0]}. Write {','.join(_COLUMNS)} in its first line.")
     found = [_row(line, f"{file}, line {lines.line_num}") for line in lines]
     return [(at, seconds, gpus) for at, seconds, gpus in found if seconds > 0 and gpus > 0]
 

@@ -29,7 +29,7 @@ def test_parse_takes_an_expression_and_names_a_bad_one(optimus, optimus_json, tm
 def test_parse_prints_a_table_and_counts(optimus, tmp_path):
     file = tmp_path / "out.log"
     file.write_text("step 10 loss=0.5 [bold]\nnothing\n")
-    assert "1 points, 0 events" in optimus("parse", file).stdout
+    assert "1 point, 0 events, 1 line told nothing" in optimus("parse", file).stdout
 
 
 @pytest.mark.parametrize("command", ["parse", "fit"])

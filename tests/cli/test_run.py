@@ -38,6 +38,7 @@ def test_a_job_that_succeeds_exits_0_and_says_what_it_came_to(optimus, job_file)
     assert "digits succeeded: Finished." in result.stdout
     assert "6 steps, loss 0.1667, 0 resizes, checkpoint: " in result.stdout
     assert "job digits: created as digits-" in result.stderr
+    assert "running  1 worker  " in result.stderr
 
 
 def test_a_job_that_fails_exits_1_and_says_why(optimus, job_file):

@@ -77,7 +77,11 @@ def test_jobs_of_a_trace_take_their_duration_at_their_size(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        pytest.param("timestamp,duration\n", "lacks the column num_gpus", id="no GPUs"),
+        pytest.param(
+            "timestamp,duration\n",
+            "lacks the column num_gpus. Write timestamp,duration,num_gpus in its first line",
+            id="no GPUs",
+        ),
         pytest.param("timestamp,duration,num_gpus\nnow,1,1\n", "line 2", id="a time that is none"),
         pytest.param("timestamp,duration,num_gpus\n", "has no job", id="no job"),
     ],
