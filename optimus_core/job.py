@@ -304,7 +304,7 @@ def _from_data(data: object) -> dict[str, Any]:
     given = checks.mapping(data, "the job", "{name: resnet, ...}")
     if "quota" in given:
         raise SpecificationError(
-            f'"quota" is what tasks of Airflow call it; in a job it is "pool". Write pool: {given["quota"]}'
+            f'"quota" is what tasks of Airflow call it; a job has a "pool". Write pool: {checks.shown(given["quota"])}'
         )
     checks.keys(given, known, "a job")
     values = {key: value for key, value in given.items() if value is not None}

@@ -348,7 +348,7 @@ def test_no_value_of_any_key_raises_anything_but_a_specification_error(value: An
         pytest.param("- a\n", "job.yaml", "its content is ['a']; it maps names to values", id="a list"),
         pytest.param("", "job.yaml", "job.yaml is empty. Write such as {name: resnet", id="an empty file"),
         pytest.param("# to be written\n---\n", "job.yaml", "job.yaml is empty", id="nothing but a remark"),
-        pytest.param("quota: batch\n", "job.yaml", '"pool". Write pool: batch', id="the operator's word"),
+        pytest.param("quota: batch\n", "job.yaml", '"pool". Write pool: "batch"', id="the operator's word"),
         pytest.param("1: x\n", "job.yaml", "its content has the key 1, of type int", id="a number as a key"),
         pytest.param("comand: [x]\n", "job.yaml", 'job.yaml: "comand" is no key', id="a misspelt key"),
     ],

@@ -210,9 +210,14 @@ def test_the_chart_knows_each_setting_that_is_not_its_own() -> None:
     known = json.loads(schema.read_text())["properties"]["settings"]["properties"]
     ours = {"home", "database_url", "cluster", "clusters_file"}
     assert known.keys() == Settings.options().keys() - ours
+    choices = {each.name: each.metadata["choices"] for each in fields(Settings) if each.metadata}
     for key, option in Settings.options().items():
-        if key not in ours and "enum" not in known[key]:
-            assert known[key]["type"] == option["type"].replace("float", "number")
+        if key in ours:
+            continue
+        if choices[key]:
+            assert sorted(known[key]["enum"]) == sorted(choices[key]), key
+        else:
+            assert known[key]["type"] == option["type"].replace("float", "number"), key
 
 
 def test_airflow_takes_the_description_of_the_settings() -> None:

@@ -50,12 +50,12 @@ def supersede(ctx: Context, job: JobRow, generation: GenerationRow, cause: Numbe
 
 
 def note_waiting(ctx: Context, job: JobRow, reason: Numbers) -> None:
-    """Keep what the job waits for, unless it is known already."""
+    """Keep what the job waits for, unless it is known already, or the job is not as it was looked at any more."""
     if job.reason == reason:
         return
     with ctx.store.transaction() as tx:
         row = tx.job(job.id)
-        if row is not None:
+        if row is not None and (row.state, row.attempt, row.wanted) == (job.state, job.attempt, job.wanted):
             row.reason = reason
 
 
@@ -64,8 +64,8 @@ def note_unavailable(ctx: Context, job_id: int, error: Exception) -> None:
     reason = {"code": UNAVAILABLE, "numbers": {"message": passable(str(error))[:500]}}
     with contextlib.suppress(*CONFLICTS), ctx.store.transaction() as tx:
         known = tx.peek_job(job_id)
-        row = tx.job(job_id) if known is not None and known.state in LIVE and known.reason != reason else None
-        if row is not None:
+        row = tx.job(job_id) if known is not None and known.reason != reason else None
+        if row is not None and row.state in LIVE:
             row.reason = reason
 
 
@@ -232,10 +232,13 @@ def _confirm_criterion(ctx: Context, tx: Transaction, owner: JobRow, row: Genera
     _retry_or_give_up(ctx, tx, owner, row, "no_checkpoint", {"code": "no_checkpoint", "numbers": numbers})
 
 
-def finish(ctx: Context, job: JobRow, cluster: Cluster) -> None:
+def finish(ctx: Context, job: JobRow, cluster: Cluster) -> bool:
     """No replica is left of a stopping job: remove their objects, then write its final state and what it came to.
 
     In this order: once its state is final nobody drives it any more, and what could not be removed would stay.
+
+    Returns:
+        Whether it was written: not if the job has ended already, or a new attempt has begun.
 
     Raises:
         ClusterUnavailable: the objects can't be removed now; the job has not ended, and the next step tries again.
@@ -244,11 +247,11 @@ def finish(ctx: Context, job: JobRow, cluster: Cluster) -> None:
         cluster.forget(job.name)
     with ctx.store.transaction() as tx:
         owner = tx.job(job.id)
-        if owner is None or owner.state != "stopping":
-            return
+        if owner is None or (owner.state, owner.attempt) != ("stopping", job.attempt):
+            return False
         generations = tx.generations(owner.id)
         if any(generation.state in ACTIVE for generation in generations):
-            return
+            return False
         owner.state, owner.ended_at = owner.verdict or "stopped", tx.now
         owner.result = result_of(owner, generations)
         owner.reason = owner.cause
@@ -256,6 +259,7 @@ def finish(ctx: Context, job: JobRow, cluster: Cluster) -> None:
             _learn(tx, owner)
         tx.record(owner, owner.state, None, **(owner.cause or {}))
         tx.revise(owner.cluster)
+        return True
 
 
 def is_kept(job: JobRow) -> bool:

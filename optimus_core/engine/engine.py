@@ -256,7 +256,7 @@ def _checked_size(row: JobRow, workers: int, servers: int | None) -> dict[str, i
         raise _not_allowed(row, job.workers, "workers", workers)
     if job.servers is None:
         if servers:
-            raise SpecificationError(f'job "{row.title}" is an all-reduce job; it has no servers. Leave --servers out.')
+            raise SpecificationError(f'job "{row.title}" is an all-reduce job; it has no servers. Give none.')
         return {"workers": workers, "servers": 0}
     count = job.servers.min if servers is None else servers
     if not job.servers.min <= count <= job.servers.max:
@@ -267,5 +267,5 @@ def _checked_size(row: JobRow, workers: int, servers: int | None) -> dict[str, i
 def _not_allowed(row: JobRow, asked: Replicas, role: str, count: int) -> SpecificationError:
     nearest = min(max(count, asked.min), asked.max)
     return SpecificationError(
-        f'job "{row.title}" allows {asked.min} to {asked.max} {role}, not {count}. Give such as --{role} {nearest}.'
+        f'job "{row.title}" allows {asked.min} to {asked.max} {role}, not {count}. Give such as {nearest}.'
     )

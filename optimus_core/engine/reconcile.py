@@ -196,7 +196,8 @@ def _stop(view: View) -> Step:
         return Step("stopping", 0.0 if view.active("starting", "running") else min(view.ctx.settings.poll_seconds, 1.0))
     if _unread(view):
         return Step("reading output", 1.0)
-    endings.finish(view.ctx, view.job, view.cluster)
+    if not endings.finish(view.ctx, view.job, view.cluster):
+        return Step("overtaken", 0.0)
     return Step(view.job.verdict or "stopped", 0.0, final=True)
 
 

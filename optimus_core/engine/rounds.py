@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from optimus_core.engine import pausing
+from optimus_core.engine import pausing, places
 from optimus_core.engine.charts import note_prediction
 from optimus_core.engine.context import Context
 from optimus_core.engine.snapshot import PLANNED, present_of, take
@@ -144,10 +144,10 @@ def _write(tx: Transaction, row: JobRow, generations: Sequence[GenerationRow], d
     if present is not None and _is_as_decided(present, decision):
         if row.state == "paused" and present.state != "wanted":
             pausing.take_back(tx, row, present)
-        _withdraw(tx, row, wanted, present)
+        _withdraw(tx, row, wanted, present, generations)
         return None
     if not decision.size:
-        _withdraw(tx, row, wanted, present)
+        _withdraw(tx, row, wanted, present, generations)
         if present is None or not pausing.may_be_paused(row, present):
             return None
         pausing.ask_for(tx, row, present, _reason(decision))
@@ -188,14 +188,15 @@ def _is_as_decided(generation: GenerationRow, decision: Decision) -> bool:
     return same and generation.placement == placed
 
 
-def _withdraw(tx: Transaction, row: JobRow, wanted: GenerationRow | None, present: GenerationRow | None) -> None:
-    """What was wanted but has not begun is wanted no more."""
-    if wanted is None or wanted is present:
-        return
-    wanted.state, wanted.gone_at = "superseded", tx.now
-    row.wanted = present.number if present is not None else 0
-    if present is None and row.state == "running":
-        row.state = "paused" if pausing.is_away(row, tx.generations(row.id)) else "queued"
+def _withdraw(
+    tx: Transaction,
+    row: JobRow,
+    wanted: GenerationRow | None,
+    present: GenerationRow | None,
+    generations: Sequence[GenerationRow],
+) -> None:
+    if wanted is not None and wanted is not present:
+        places.withdraw(tx, row, wanted, generations)
 
 
 def _want(

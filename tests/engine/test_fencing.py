@@ -8,7 +8,7 @@ import json
 import pytest
 
 from optimus_core.cluster.base import Output, OutputLine, Phase
-from optimus_core.engine import collect, endings, pausing, rounds
+from optimus_core.engine import collect, endings, pausing, places, rounds
 from optimus_core.engine import reconcile as driving
 from optimus_core.engine.launch import checkpoint_folder, replica_specs
 from optimus_core.store import migrate
@@ -53,6 +53,8 @@ LATE = {
     "settle": lambda ctx, view, old: endings.settle(ctx, view.job, old),
     "supersede": lambda ctx, view, old: endings.supersede(ctx, view.job, old, {"code": "refused", "numbers": {}}),
     "hold": lambda ctx, view, old: endings.note_held(ctx, view.job, old, "held by a gate"),
+    "wait": lambda ctx, view, old: endings.note_waiting(ctx, view.job, {"code": "waits_for_namesake", "numbers": {}}),
+    "give up": lambda ctx, view, old: places.give_up(ctx, view.job, old, {}),
     "finish": lambda ctx, view, old: endings.finish(ctx, view.job, NoCluster()),
     "pause": lambda ctx, view, old: pausing.drain(ctx, view.job, old),
     "start": lambda ctx, view, old: driving._start(view, old),
@@ -74,6 +76,43 @@ def test_no_act_on_a_generation_whose_successor_has_started_is_written(driver, s
         act(driver.ctx, succeeded, old)
         assert story(driver, succeeded.job.id) == before, name
     assert len(driver.alive()) == 2
+
+
+def test_no_act_of_an_attempt_whose_successor_has_started_is_written(driver, make_job):
+    job = make_job(workers=(1, 1), STEPS=100_000, SAVE_EVERY=5)
+    made = driver.submit(job)
+    driver.to_step(made.job_id, 6)
+    view = driving._look(driver.ctx, made.job_id)
+    driver.submit(job, 2)
+    driver.drive(made.job_id, to=lambda: [g for g in driver.generations(made.job_id)[1:] if g["first_step"]])
+    (old,) = view.active("running")
+    before = story(driver, made.job_id)
+    for name, act in LATE.items():
+        act(driver.ctx, view, old)
+        assert story(driver, made.job_id) == before, name
+
+
+def test_an_attempt_that_is_to_stop_is_not_ended_by_who_looked_at_the_one_before(driver, make_job):
+    job = make_job()
+    made = driver.submit(job)
+    driver.engine.request_stop(made.job_id, by="ann")
+    view = driving._look(driver.ctx, made.job_id)
+    driver.submit(job, 2)
+    driver.engine.request_stop(made.job_id, by="ann")
+    assert driving._stop(view).phase == "overtaken"
+    assert not endings.finish(driver.ctx, view.job, NoCluster())
+    assert driver.report(made.job_id).state == "stopping"
+    assert driver.to_end(made.job_id).state == "stopped"
+
+
+def test_a_place_is_not_given_up_for_a_job_that_was_stopped_meanwhile(driver, make_job):
+    made = driver.submit(make_job())
+    view = driving._look(driver.ctx, made.job_id)
+    driver.engine.request_stop(made.job_id, by="ann")
+    before = story(driver, made.job_id)
+    for name in ("give up", "wait"):
+        LATE[name](driver.ctx, view, view.wanted)
+        assert story(driver, made.job_id) == before, name
 
 
 def test_what_a_generation_prints_after_its_successor_has_started_is_kept_and_counts_for_nothing(driver, succeeded):

@@ -189,8 +189,8 @@ def test_a_pinned_size_stands_until_it_is_unpinned(driver, make_job):
 @pytest.mark.parametrize(
     ("size", "said"),
     [
-        pytest.param({"workers": 4}, "allows 1 to 3 workers, not 4. Give such as --workers 3.", id="too-many"),
-        pytest.param({"workers": 0}, "allows 1 to 3 workers, not 0. Give such as --workers 1.", id="none"),
+        pytest.param({"workers": 4}, "allows 1 to 3 workers, not 4. Give such as 3.", id="too-many"),
+        pytest.param({"workers": 0}, "allows 1 to 3 workers, not 0. Give such as 1.", id="none"),
         pytest.param({"workers": 1, "servers": 1}, "it has no servers", id="servers"),
     ],
 )
