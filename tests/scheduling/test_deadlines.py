@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from optimus_core.models import SpeedKind, SpeedModel
-from optimus_core.scheduling.allocate import URGENT, allocate, weight_of
+from optimus_core.scheduling.allocate import allocate
 from optimus_core.scheduling.plan import apply_plan
 from optimus_core.scheduling.priced import priced
+from optimus_core.scheduling.worths import URGENT, weight_of
 from tests.scheduling.builders import make_job, make_node, make_snapshot, sizes
 from tests.scheduling.test_allocate import job
 
