@@ -14,6 +14,7 @@ from optimus_core.engine.collect import loss_series, steps_per_epoch
 from optimus_core.engine.downsample import downsample
 from optimus_core.engine.estimate import predicted_end
 from optimus_core.engine.launch import job_of
+from optimus_core.engine.left import seconds_left
 from optimus_core.engine.stopping import epoch_length
 from optimus_core.errors import OptimusError
 from optimus_core.job import TrainingJob
@@ -73,7 +74,7 @@ def of_job(tx: Transaction, row: JobRow) -> dict[str, Any]:
         "earlier": _or_none(_earlier, tx, row) or [],
         "speed": _or_none(_speed_map, job, known.get("speed")),
         "predictions": [[*each] for each in known.get("predictions") or []],
-        "finish": _or_none(_finish, known),
+        "finish": _or_none(_finish, row),
         "replica_hours": replica_hours(row, tx.generations(row.id)),
     }
 
@@ -90,8 +91,8 @@ def _steps_per_epoch(job: TrainingJob, loss: SeriesRow | None) -> float | None:
     return steps_per_epoch(job) or epoch_length(points)
 
 
-def _finish(known: dict[str, Any]) -> list[float | None] | None:
-    seconds, left = known.get("predicted_seconds"), known.get("remaining") or {}
+def _finish(row: JobRow) -> list[float | None] | None:
+    seconds, left = seconds_left(row), (row.estimate or {}).get("remaining") or {}
     if seconds is None:
         return None
     return list(finish(seconds, Estimate(left.get("value"), left.get("low"), left.get("high"))))

@@ -76,7 +76,7 @@ def estimate_if_new(ctx: Context, tx: Transaction, row: JobRow, seen: News) -> d
     """
     known, mark = row.estimate or {}, [*seen.mark(row), row.step, row.total_steps, _asked(row), __version__]
     if known.get("of") != mark:
-        return estimate(ctx, tx, row).to_dict() | {"of": mark}
+        return estimate(ctx, tx, row).to_dict() | {"of": mark, "step": row.step or 0}
     return {**known, "young": is_young(ctx, tx, row)}
 
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from optimus_core.engine.left import seconds_left, steps_left
 from optimus_core.reasons import ReasonCode, render
 from optimus_core.store import ACTIVE, FINAL, LIVE, EventRow, GenerationRow, JobRow, Transaction
 
@@ -32,6 +33,7 @@ class JobReport:
     loss: float | None
     remaining_steps: float | None
     predicted_seconds: float | None
+    """Until it ends, at the speed that the last plan counted on."""
     deadline: str | None
     late_seconds: float | None
     """How long after its deadline it ended, or is predicted to; None if in time, unknown, or without a deadline."""
@@ -63,7 +65,6 @@ def job_report(tx: Transaction, row: JobRow) -> JobReport:
 def report_of(row: JobRow, generations: list[GenerationRow], now: datetime) -> JobReport:
     """Return the report of a job with these generations, oldest first, as it stands at ``now``."""
     present = next((g for g in reversed(generations) if g.state in ("starting", "running")), None)
-    estimate = row.estimate or {}
     reason = row.reason if row.state in LIVE and not _is_stopped_for(row) else row.cause
     return JobReport(
         id=row.id,
@@ -82,8 +83,8 @@ def report_of(row: JobRow, generations: list[GenerationRow], now: datetime) -> J
         step=row.step,
         epoch=row.epoch,
         loss=row.loss,
-        remaining_steps=(estimate.get("remaining") or {}).get("value"),
-        predicted_seconds=None if row.state in FINAL else estimate.get("predicted_seconds"),
+        remaining_steps=steps_left(row),
+        predicted_seconds=None if row.state in (*FINAL, "stopping") else seconds_left(row),
         deadline=row.deadline.isoformat() if row.deadline else None,
         late_seconds=late_seconds(row, now),
         reason=render(reason["code"], reason.get("numbers")) if reason else "",
@@ -102,8 +103,8 @@ def late_seconds(row: JobRow, now: datetime) -> float | None:
     """Return how long after its deadline a job ended, or will end as far as is known; None if in time or unknown."""
     if row.deadline is None:
         return None
-    predicted = (row.estimate or {}).get("predicted_seconds") or 0.0
-    end = row.ended_at if row.state in FINAL and row.ended_at is not None else now + timedelta(seconds=predicted)
+    predicted = timedelta(seconds=seconds_left(row) or 0.0)
+    end = row.ended_at if row.state in FINAL and row.ended_at is not None else now + predicted
     late = (end - row.deadline).total_seconds()
     return late if late > 0 else None
 

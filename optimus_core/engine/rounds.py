@@ -172,6 +172,7 @@ def _note_prediction(row: JobRow, decision: Decision, now: datetime) -> None:
         known = known | {"first": {"seconds": seconds, "at": now.isoformat(), "attempt": row.attempt}}
     row.estimate = known | {
         "predicted_seconds": seconds,
+        "predicted_steps": decision.remaining.value,
         "predictions": note_prediction(known.get("predictions") or [], now, seconds, _left(decision)),
         "seconds_saved_by_one_worker": decision.seconds_saved_by_one_worker,
         "seconds_saved_by_one_server": decision.seconds_saved_by_one_server,

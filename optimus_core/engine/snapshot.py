@@ -44,6 +44,10 @@ PLANNED = ("queued", "running", "paused")
 """States of a job that a plan gives something to."""
 _DID_NOT_START = ("start_timeout", "refused", "refused_for_now")
 """Causes after which a size is barred for a while."""
+_PREDICTED = (
+    "predicted_seconds", "predicted_steps", "predictions", "seconds_saved_by_one_worker", "seconds_saved_by_one_server"
+)  # fmt: skip
+"""What a round writes into a job's estimate."""
 UNPLANNABLE = ReasonCode.CAN_NOT_BE_PLANNED.value
 """Reason of a job that is left out of plans, since something of it can't be understood."""
 _LONG_BACK_OFF = 60.0
@@ -288,5 +292,5 @@ def _seconds_at_size(tx: Transaction, present: GenerationRow | None) -> float | 
 
 
 def _kept(estimate: dict[str, Any]) -> dict[str, Any]:
-    """Return what of an estimate a new fit leaves as it is: the predictions made before."""
-    return {name: estimate.get(name) for name in ("first", "predictions")}
+    """Return what of an estimate a new fit leaves as it is: what the last plans predicted."""
+    return {name: estimate.get(name) for name in ("first", *_PREDICTED)}

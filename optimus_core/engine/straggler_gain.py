@@ -16,6 +16,7 @@ from typing import Any
 from optimus_core.cluster.base import Replica
 from optimus_core.engine.context import Context
 from optimus_core.engine.launch import job_of
+from optimus_core.engine.left import seconds_left
 from optimus_core.engine.slow import MOVED, REPLACE, REPLACED, REPORT, found_in
 from optimus_core.scheduling.stragglers import Straggler, expected_gain
 from optimus_core.store import GenerationRow, JobRow, Transaction
@@ -150,7 +151,7 @@ def remaining_seconds(owner: JobRow, row: GenerationRow, now: datetime) -> float
 
     The latter is the median of what is left of something of which only its age is known.
     """
-    predicted = (owner.estimate or {}).get("predicted_seconds")
+    predicted = seconds_left(owner)
     if predicted is not None:
         return float(predicted)
     since = owner.started_at or row.running_at or now

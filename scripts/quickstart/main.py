@@ -31,6 +31,7 @@ from summary import measured, print_job, resizes, simulated
 from view import View
 
 from optimus_core.cluster.base import NodeInfo
+from optimus_core.counted import counted
 from optimus_core.engine.engine import Engine
 from optimus_core.reasons import duration
 from optimus_core.settings import Settings
@@ -186,7 +187,7 @@ def _check(console: Console, engine: Engine, nodes: list[NodeInfo], histories: l
     changes = [resizes(history) for history in histories]
     grown, shrunk = (sum(change[index] for change in changes) for index in (0, 1))
     went_on = "" if lost else ", and each went on from its checkpoint"
-    console.print(f"{grown} times a job has grown, {shrunk} times one has shrunk{went_on}")
+    console.print(f"jobs have grown {counted(grown, 'time')} and shrunk {counted(shrunk, 'time')}{went_on}")
     return [*too_much, *lost]
 
 
@@ -196,8 +197,9 @@ def _compare(console: Console, engine: Engine, nodes: list[NodeInfo]) -> None:
     rows = [("Optimus, measured", *measured(engine.jobs()))]
     rows += [("Optimus, simulated", ours.average_completion, ours.makespan)]
     for workers, outcome in fixed.items():
-        size = f"{workers} worker{'s' if workers > 1 else ''}"
-        rows.append((f"all fixed at {size}, simulated", outcome.average_completion, outcome.makespan))
+        rows.append(
+            (f"all fixed at {counted(workers, 'worker')}, simulated", outcome.average_completion, outcome.makespan)
+        )
     for what, average, makespan in rows:
         console.print(f"{what:36} average completion {duration(average):>11}, makespan {duration(makespan):>11}")
     console.print("(simulated: the same arrivals with the speeds that were seen; fixed: within each job's bounds)")

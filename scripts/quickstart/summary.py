@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from optimus_core.cluster.base import NodeInfo
+from optimus_core.counted import counted
 from optimus_core.engine.engine import Engine
 from optimus_core.engine.report import JobReport
 from optimus_core.engine.snapshot import ended_view, node_view, plan_settings
@@ -27,7 +28,7 @@ def print_job(console: Console, report: JobReport, history: dict[str, Any]) -> N
         f"\n{report.title}: {report.state}, {result.get('steps')} steps"
         + (f", loss {loss:.3g}" if loss is not None else "")
         + (f", {duration(wall)} of training" if wall is not None else "")
-        + f", resized {result.get('resizes', 0)} times",
+        + f", resized {counted(result.get('resizes', 0), 'time')}",
         markup=False,
     )
     for generation in history["generations"]:
