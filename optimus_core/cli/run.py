@@ -148,7 +148,7 @@ class _Display:
 
 
 def _line(report: JobReport) -> str:
-    parts = [report.phase, size_text(report.servers, report.workers)]
+    parts = [report.phase] + ([size_text(report.servers, report.workers)] if report.workers else [])
     if report.step is not None:
         parts.append(f"step {report.step}")
     if report.loss is not None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from optimus_core.cli.shared import ClusterName, Json, engine, errors_shown, number, out, print_json, show, table
+from optimus_core.counted import size_text
 from optimus_core.engine.engine import Engine
 from optimus_core.engine.report import JobReport
 from optimus_core.errors import SpecificationError
@@ -45,16 +46,40 @@ def job(name: Name, as_json: Json = False) -> None:
     show(as_json, report.to_dict() | details, lambda: _print_job(report, details))
 
 
+_SAID_ALREADY = ("job", "state", "attempt", "steps", "sizes", "checkpoint_step", "cause")
+"""What of a result the report or the generations say as well."""
+
+
 def _print_job(report: JobReport, details: dict[str, Any]) -> None:
-    out.print(table(("", ""), [(key.replace("_", " "), value) for key, value in report.to_dict().items()]))
+    result = {key: value for key, value in (report.result or {}).items() if key not in _SAID_ALREADY}
+    known = report.to_dict() | {"pinned": report.pinned and size_text(**report.pinned), "result": None} | result
+    facts = [(key.replace("_", " "), _fact(key, value)) for key, value in known.items() if value not in (None, "")]
+    out.print(table(("", ""), facts))
     sizes = [
-        (g["number"], g["state"], g["servers"], g["workers"], g["wanted_at"], g["why"]) for g in details["generations"]
+        (g["number"], g["state"], g["servers"], g["workers"], _moment(g["wanted_at"]), g["why"])
+        for g in details["generations"]
     ]
     out.print("\ngenerations", style="bold")
-    out.print(table(("number", "state", "servers", "workers", "wanted at", "why"), sizes))
+    out.print(table(("number", "state", "servers", "workers", "wanted at (UTC)", "why"), sizes))
     out.print("\nhistory", style="bold")
-    events = [(e["time"], e["generation"], e["kind"], e["text"]) for e in details["events"]]
-    out.print(table(("time", "generation", "event", ""), events))
+    events = [(_moment(e["time"]), e["generation"], e["kind"], e["text"]) for e in details["events"]]
+    out.print(table(("time (UTC)", "generation", "event", ""), events))
+
+
+def _fact(key: str, value: Any) -> object:
+    """Return a value for people: times and durations with their units, numbers with few digits."""
+    if key.endswith("_at") or key == "deadline":
+        return _moment(value)
+    if key.endswith("_seconds"):
+        return duration(value)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else number(value)
+    return value
+
+
+def _moment(time: str | None) -> str | None:
+    """Return an ISO time, which is UTC, to the second."""
+    return None if time is None else f"{time[:10]} {time[11:19]}"
 
 
 def logs(

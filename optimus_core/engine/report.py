@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from optimus_core.counted import size_text
 from optimus_core.engine.left import seconds_left, steps_left
 from optimus_core.reasons import ReasonCode, render
 from optimus_core.store import ACTIVE, FINAL, LIVE, EventRow, GenerationRow, JobRow, Transaction
@@ -151,8 +152,19 @@ def event_dict(row: EventRow) -> dict[str, Any]:
         "generation": row.generation,
         "kind": row.kind,
         "cause": row.cause,
-        "text": _sentence(row.cause) or ", ".join(f"{k} {v}" for k, v in row.cause.items()),
+        "text": _sentence(row.cause) or _plain(row.cause),
     }
+
+
+def _plain(cause: dict[str, Any]) -> str:
+    """Return what is known of an event that has no reason: ``1 server, 3 workers, on node-1``."""
+    known = dict(cause)
+    words = []
+    if all(isinstance(known.get(role), int) for role in ("servers", "workers")):
+        words.append(size_text(known.pop("servers"), known.pop("workers")))
+    if isinstance(known.get("placement"), dict):
+        words.append(f"on {', '.join(sorted(known.pop('placement')))}")
+    return ", ".join([*words, *(f"{name.replace('_', ' ')} {value}" for name, value in known.items())])
 
 
 def _is_stopped_for(row: JobRow) -> bool:

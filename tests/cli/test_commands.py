@@ -52,6 +52,8 @@ def test_job_shows_a_job_with_its_generations_and_history(optimus, optimus_json,
     printed = optimus("job", report[by]).stdout
     assert "generations" in printed
     assert "history" in printed
+    assert "1 worker, on a" in printed
+    assert not any(mark in printed for mark in ("{", "None", "+00:00"))
 
 
 @pytest.mark.usefixtures("done")
