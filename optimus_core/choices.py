@@ -172,7 +172,7 @@ Stop = Converged | Steps | Epochs | Loss
 
 STRATEGIES: tuple[type[Strategy], ...] = (ParameterServer, AllReduce)
 STOPS: tuple[type[Stop], ...] = (Converged, Steps, Epochs, Loss)
-
+_SUCH_AS = {"converged": 0.01, "steps": 500, "epochs": 10, "loss": 0.1}
 _Choice = TypeVar("_Choice", bound=ParameterServer | AllReduce | Converged | Steps | Epochs | Loss)
 
 
@@ -212,5 +212,5 @@ def _read(
         values = {} if values is None else {names[0]: values}
     checks.keys(values, names, f"{where}.{name}")
     if where == "stop" and names[0] not in values:
-        raise SpecificationError(f'{where}.{name} has no "{names[0]}". Write such as {{{name}: {{{names[0]}: ...}}}}.')
+        raise SpecificationError(f'{where}.{name} has no "{names[0]}". Write such as {{{name}: {_SUCH_AS[name]}}}.')
     return known[name], dict(values)

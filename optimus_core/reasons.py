@@ -94,7 +94,7 @@ class Reason(BaseModel):
 
 _SAVES = "[; {saved_seconds:this}, a restart costs {restart_seconds:time}]"
 _FAILED = "[, exit code {exit_code}][ on node {node}][ ({cluster_reason})][: {message}]"
-_COUNTED = "[ (generation {generation})][; {retries_used} retries used]"
+_COUNTED = "[ (generation {generation})][; {retries_used:retries} used]"
 _LIMITS = "[, is guaranteed {pool_guaranteed}][, may have at most {pool_ceiling}]"
 _POOL = "[; pool {pool} holds {pool_held}]" + _LIMITS
 _POOL_CHANGED = "[; pool {pool} held {pool_before} and holds {pool_held}]" + _LIMITS
@@ -139,7 +139,7 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.BARRED_SIZE: "Keeps[ its {size}]: the size[ {other}] is barred for now[ after {failure}]",
     ReasonCode.BACKING_OFF: "Backs off[ after {failure}][ (retry {retry})][: starts again in {seconds:time}]",
     ReasonCode.PAUSED: "Paused[ with its checkpoint at step {step:count}][ by {by}][ for {other}]"
-    "[; {lost_steps:count} steps are done again][; was paused for {paused_seconds:time} before this plan]"
+    "[; {lost_steps:steps} done again][; was paused for {paused_seconds:time} before this plan]"
     "[; is back in {back_seconds:time} at the latest][, by {back_by}][; {left_seconds:time} are left at its minimum]"
     + _POOL,
     ReasonCode.NOT_RESIZABLE: "Keeps[ its {size}]: it does not allow to be resized while it runs",
@@ -153,8 +153,8 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.CRITERION_MET: "Stop criterion met[ at step {step:count}][ with loss {loss:short}]"
     "[ (threshold {threshold:short})]",
     ReasonCode.FINISHED: "Finished[ at step {step:count}][ after {seconds:time}]",
-    ReasonCode.RESUMED_FROM_CHECKPOINT: "Resumed from the checkpoint[ of step {step:count}][; {lost_steps:count} steps"
-    " are done again]",
+    ReasonCode.RESUMED_FROM_CHECKPOINT: "Resumed from the checkpoint[ of step {step:count}]"
+    "[; {lost_steps:steps} done again]",
     ReasonCode.NO_CHECKPOINT: "Stopped, but no complete checkpoint[ after step {step:count}] confirms it",
     ReasonCode.CHECKPOINT_MISSING: "A checkpoint that was confirmed[, of step {confirmed:count},] is missing"
     f"{_REPLICA}[ on node {{node}}][: the newest in {{folder}} is {{newest}}]. If nobody "
@@ -255,6 +255,8 @@ _STYLES: Mapping[str, Callable[[float], str]] = {
     "costs": _told("costs it", "saves it"),
     "count": lambda value: f"{value:,.0f}",
     "percent": lambda value: f"{value:.0%}",
+    "steps": lambda value: "1 step is" if value == 1 else f"{value:,.0f} steps are",
+    "retries": lambda value: "1 retry" if value == 1 else f"{value:,.0f} retries",
     "gainers": lambda value: "1 other job gains" if value == 1 else f"{value:,.0f} other jobs gain",
     "short": lambda value: f"{value:.4g}" if isinstance(value, float) else str(value),
 }

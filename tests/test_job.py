@@ -294,7 +294,11 @@ def test_the_deadline_is_kept_in_utc() -> None:
             written(stop={"converged": {"treshold": 0.1}}), 'Did you mean "threshold"?', id="a criterion's key"
         ),
         pytest.param(written(stop={"steps": 5, "epochs": 1}), "stop names 2 things", id="two criteria"),
-        pytest.param(written(stop="steps"), 'stop.steps has no "n"', id="a criterion without its number"),
+        pytest.param(
+            written(stop="steps"),
+            'stop.steps has no "n". Write such as {steps: 500}.',
+            id="a criterion without its number",
+        ),
         pytest.param(written(workers=None), '"workers" is missing. Write such as workers:', id="no workers"),
         pytest.param(written(workers={"cpu": "1"}), 'workers has no "memory"', id="no memory"),
         pytest.param(written(deadline="soon"), 'deadline is "soon", which is no time', id="a deadline in words"),

@@ -61,6 +61,9 @@ def test_every_number_of_a_code_is_said(code: ReasonCode) -> None:
         ),
         pytest.param("shrunk", {"lost_seconds": 9.0}, "Shrunk; costs it 9 s.", id="fewer-is-slower"),
         pytest.param("shrunk", {"lost_seconds": -9.0}, "Shrunk; saves it 9 s.", id="fewer-is-faster"),
+        pytest.param("oom", {"retries_used": 1}, "Out of memory; 1 retry used.", id="one-retry"),
+        pytest.param("paused", {"lost_steps": 1}, "Paused; 1 step is done again.", id="one-step"),
+        pytest.param("paused", {"lost_steps": 1200}, "Paused; 1,200 steps are done again.", id="many-steps"),
         pytest.param("killed", {"replica": "j-worker-0-g1"}, "Killed: replica j-worker-0-g1.", id="killed"),
         pytest.param("criterion_met", {"step": 12000, "loss": 0.12345}, "Stop criterion met at step 12,000 with loss "
                      "0.1235.", id="criterion"),

@@ -174,10 +174,11 @@ def _say(report: JobReport, as_json: bool) -> None:
         return
     result = report.result or {}
     wall, loss, steps = (result.get(name) for name in ("wall_seconds", "final_loss", "steps"))
-    out.print(
-        f"{report.title} {report.state}: {report.reason}"
-        + (f" {duration(wall)} of training" if wall is not None else "")
-        + (f", {counted(steps, 'step')}" if steps is not None else "")
-        + (f", loss {loss:.4g}" if loss is not None else "")
-        + f", {counted(result.get('resizes', 0), 'resize')}, checkpoint: {result.get('checkpoint') or 'none'}"
-    )
+    facts = [
+        f"{duration(wall)} of training" if wall is not None else "",
+        counted(steps, "step") if steps is not None else "",
+        f"loss {loss:.4g}" if loss is not None else "",
+        counted(result.get("resizes", 0), "resize"),
+        f"checkpoint: {result.get('checkpoint') or 'none'}",
+    ]
+    out.print(f"{report.title} {report.state}: {report.reason} {', '.join(filter(None, facts))}")
