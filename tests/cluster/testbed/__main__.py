@@ -84,7 +84,7 @@ def _do(given: argparse.Namespace) -> int:
         case "check":
             require(programs=True, images=True)
         case "build":
-            programs.build()
+            programs.build(*(module.name for module in programs.MODULES))
             images.build()
         case "down":
             Testbed(given.dir).down()

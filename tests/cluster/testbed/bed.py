@@ -58,12 +58,13 @@ class Testbed:
 
     def program(self, name: str) -> Path:
         """Return the path of a built program, such as ``kubectl`` or ``helm``."""
-        return programs.build()[name]
+        return programs.program(name)
 
     def up(self) -> Path:
         """Start the cluster, or what of it has died; return its kubeconfig when all is well."""
-        machine.require(programs=not programs.built(), images=not images.built())
-        found, store = programs.build(), images.build()
+        modules = programs.needed(self._fake_nodes())
+        machine.require(programs=not programs.built(*modules), images=not images.built())
+        found, store = programs.build(*modules), images.build()
         with self._locked():
             state = State.load(self.folder)
             if state is None or not self.sandbox.alive(state) or not self.kubeconfig.exists():
@@ -137,6 +138,10 @@ class Testbed:
         if state is None or not self.sandbox.alive(state):
             raise ClusterError(f"no cluster is up in {self.folder}; start it with: python -m tests.cluster.testbed up")
         return state
+
+    def _fake_nodes(self) -> int:
+        state = State.load(self.folder)
+        return int(self.asked.get("fake_nodes", state.options.fake_nodes if state else 0))
 
     def _command(self, state: State, name: str) -> list[str]:
         if name not in state.commands:

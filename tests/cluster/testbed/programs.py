@@ -45,7 +45,7 @@ class Module:
     @property
     def key(self) -> str:
         """A hash of all that makes its programs."""
-        files = [(self.folder / name).read_bytes() for name in ("go.mod", "go.sum")]
+        files = [file.read_bytes() for file in sorted(self.folder.iterdir())]
         return cache.digest(*files, repr(sorted(self.packages.items())), self.link, repr(_STAGES))
 
     @property
@@ -83,19 +83,28 @@ MODULES = (
         f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES}",
     ),
     Module("kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
-    Module("coredns", {"coredns": "github.com/coredns/coredns"}),
+    Module("coredns", {"coredns": "."}),
     Module("helm", {"helm": "helm.sh/helm/v3/cmd/helm"}),
 )
 
 
-def built() -> bool:
-    """Return whether every program is there, so that Go is not needed."""
-    return all(module.ready for module in MODULES)
+def needed(fake_nodes: int) -> tuple[str, ...]:
+    """Return the names of the modules that a cluster starts from."""
+    return ("kubernetes", "coredns", "kwok") if fake_nodes else ("kubernetes", "coredns")
 
 
-def build() -> dict[str, Path]:
-    """Return where each program is, and kwok's ``stages.yaml``; build what is not there."""
-    found: dict[str, Path] = {}
-    for module in MODULES:
-        found |= {file.name: file for file in module.build().iterdir()}
-    return found
+def built(*names: str) -> bool:
+    """Return whether the programs of these modules are there, so that Go is not needed."""
+    return all(module.ready for module in MODULES if module.name in names)
+
+
+def build(*names: str) -> dict[str, Path]:
+    """Return where each program of these modules is, and kwok's ``stages.yaml``; build what is not there."""
+    modules = [module for module in MODULES if module.name in names]
+    return {file.name: file for module in modules for file in module.build().iterdir()}
+
+
+def program(name: str) -> Path:
+    """Return where a program is; build its module if it is not there."""
+    (module,) = [module for module in MODULES if name in module.packages]
+    return module.build() / name

@@ -28,8 +28,8 @@ def machines(testbed, api):
     from kubernetes import client
 
     core = client.CoreV1Api(api)
-    found = programs.build()
-    line = [testbed.program("kwok"), f"--kubeconfig={testbed.kubeconfig}", f"--config={found['stages.yaml']}"]
+    found = programs.build("kwok")
+    line = [found["kwok"], f"--kubeconfig={testbed.kubeconfig}", f"--config={found['stages.yaml']}"]
     line += ["--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake"]
     kwok = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
