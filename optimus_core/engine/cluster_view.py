@@ -24,6 +24,7 @@ MOST_WAITING = 50
 MOST_ROUNDS = 20
 MOST_CHANGES = 200
 MOST_DEADLINES = 1000
+Seen = tuple[list[dict[str, Any]], str | None]
 OTHERS = "jobs of other DAGs"
 """Who holds what a reader may not see by name."""
 _SIZE = ("number", "state", "servers", "workers", "starting_at", "gone_at", "why", "ended_by")
@@ -45,7 +46,9 @@ def summary(ctx: Context, dags: Collection[str]) -> dict[str, Any]:
     }
 
 
-def cluster_view(ctx: Context, name: str, dags: Collection[str], *, hours: int = 6) -> dict[str, Any]:
+def cluster_view(
+    ctx: Context, name: str, dags: Collection[str], seen: Seen | None = None, *, hours: int = 6
+) -> dict[str, Any]:
     """Return the nodes with who holds what; of the jobs that a reader of ``dags`` may see, queue and sizes over time.
 
     If the cluster can't be asked, ``error`` says why and there are no nodes; the rest is the store's.
@@ -54,6 +57,7 @@ def cluster_view(ctx: Context, name: str, dags: Collection[str], *, hours: int =
         ctx: the engine's context.
         name: the cluster.
         dags: whose jobs may be seen.
+        seen: its nodes, as ``nodes_of`` has just returned them; without it they are asked for.
         hours: how far back sizes are told.
     """
     with ctx.store.transaction() as tx:
@@ -72,7 +76,7 @@ def cluster_view(ctx: Context, name: str, dags: Collection[str], *, hours: int =
             ],
         }
     held = _held(holding, dags)
-    nodes, error = _nodes(ctx, name)
+    nodes, error = seen or nodes_of(ctx, name)
     active = [(row, g) for row, g in holding if g.state in ACTIVE]
     shares = ((row, amounts) for row, g in active for amounts in _demands(row, g).values())
     pools = pools_view(ctx, name, nodes, shares, waiting)
@@ -148,7 +152,12 @@ def _demands(row: JobRow, generation: GenerationRow) -> dict[str, dict[str, int]
         return {}  # a job that can't be understood hides no other
 
 
-def _nodes(ctx: Context, name: str) -> tuple[list[dict[str, Any]], str | None]:
+def nodes_of(ctx: Context, name: str) -> Seen:
+    """Return what each node of a cluster offers, and why they are not known if the cluster can't be asked.
+
+    Raises:
+        SpecificationError: no such cluster is declared.
+    """
     try:
         found = ctx.cluster(name).nodes()[:MOST_NODES]
     except ClusterUnavailable as error:

@@ -233,15 +233,14 @@ class Engine:
             tx.add(ActionRow(time=tx.now, user=user, action="rebalance", job_id=None, detail={"run_id": run_id}))
 
     def _find(self, tx: Transaction, name: str) -> JobRow:
-        found = tx.find_jobs(name) if checks.passable(name) == name else []  # no store holds other texts
-        if not found and name.isdecimal() and len(name) < 10:  # a longer number is no id of any job
-            by_id = tx.peek_job(int(name))
-            found = [by_id] if by_id is not None else []
-        if not found:
-            known = [row.title for row in tx.jobs()][-5:]
+        found = tx.find_job(name) if checks.passable(name) == name else None  # no store holds other texts
+        if found is None and name.isdecimal() and len(name) < 10:  # a longer number is no id of any job
+            found = tx.peek_job(int(name))
+        if found is None:
+            known = tx.newest_titles(5)
             hint = f" The newest are: {', '.join(known)}." if known else " No job has been submitted yet."
             raise UnknownJob(f"there is no job {checks.shown(name)}.{hint} See: optimus jobs")
-        return found[0]
+        return found
 
 
 def _audit(tx: Transaction, user: str, action: str, row: JobRow, detail: dict[str, Any]) -> None:

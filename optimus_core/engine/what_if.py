@@ -88,10 +88,15 @@ def _changed(snapshot: Snapshot, change: Change, readable: Mapping[str, JobRow])
         if node.name == change.add_like_node
     ]
     withdrawn = change.without_job if change.without_job in readable else None
-    priorities = {job: number for job, number in (change.priority or {}).items() if job in readable}
-    jobs = [_with_priority(job, priorities) for job in snapshot.jobs if job.name != withdrawn]
+    jobs = [_as_changed(job, change) if job.name in readable else job for job in snapshot.jobs if job.name != withdrawn]
     return snapshot.model_copy(update={"nodes": nodes, "jobs": jobs})
 
 
-def _with_priority(job: JobView, priorities: Mapping[str, int]) -> JobView:
-    return job.model_copy(update={"priority": priorities[job.name]}) if job.name in priorities else job
+def _as_changed(job: JobView, change: Change) -> JobView:
+    priorities, deadlines = change.priority or {}, change.deadline or {}
+    changed: dict[str, Any] = {}
+    if job.name in priorities:
+        changed["priority"] = priorities[job.name]
+    if job.name in deadlines:
+        changed["deadline"] = deadlines[job.name].timestamp()
+    return job.model_copy(update=changed)

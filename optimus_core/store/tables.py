@@ -74,7 +74,7 @@ class JobRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(String(1200), unique=True)
     name: Mapped[str] = mapped_column(String(63), unique=True)
-    title: Mapped[str] = mapped_column(String(600))
+    title: Mapped[str] = mapped_column(String(600), index=True)
     cluster: Mapped[str] = mapped_column(String(128), index=True)
     deployment: Mapped[str] = mapped_column(String(128))
     dag_id: Mapped[str | None] = mapped_column(String(250))

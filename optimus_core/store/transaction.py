@@ -101,10 +101,14 @@ class Transaction:
         """Return the locked row of the job with this identity."""
         return self.session.scalar(select(JobRow).where(JobRow.key == key).with_for_update())
 
-    def find_jobs(self, name: str) -> list[JobRow]:
-        """Return the jobs with this name or title, newest first."""
+    def find_job(self, name: str) -> JobRow | None:
+        """Return the newest job with this name or title."""
         rows = select(JobRow).where((JobRow.name == name) | (JobRow.title == name)).order_by(JobRow.id.desc())
-        return list(self.session.scalars(rows))
+        return self.session.scalar(rows.limit(1))
+
+    def newest_titles(self, limit: int) -> list[str]:
+        """Return the titles of the newest jobs, oldest first."""
+        return list(self.session.scalars(select(JobRow.title).order_by(JobRow.id.desc()).limit(limit)))[::-1]
 
     def jobs(
         self, *, cluster: str | None = None, states: Iterable[str] | None = None, limit: int | None = None

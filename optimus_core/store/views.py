@@ -35,20 +35,28 @@ def jobs_page(
     tx: Transaction, dags: Collection[str], wanted: Wanted, *, before: int | None, limit: int
 ) -> tuple[list[JobRow], int]:
     """Return the newest ``limit`` jobs of ``dags`` with an id below ``before``, and how many there are in all."""
-    query = _chosen(select(JobRow), dags, wanted)
-    total = tx.session.scalar(_chosen(select(func.count(JobRow.id)), dags, wanted)) or 0
+    query = chosen(select(JobRow), dags, wanted)
+    total = tx.session.scalar(chosen(select(func.count(JobRow.id)), dags, wanted)) or 0
     if before is not None:
         query = query.where(JobRow.id < before)
     return list(tx.session.scalars(query.order_by(JobRow.id.desc()).limit(limit))), total
 
 
-def _chosen(query: Select[Any], dags: Collection[str], wanted: Wanted) -> Select[Any]:
+def chosen(query: Select[Any], dags: Collection[str], wanted: Wanted) -> Select[Any]:
+    """Return ``query`` of jobs, for those only that are wanted and of ``dags``."""
     query = query.where(JobRow.dag_id.in_(dags))
     for name in ("dag_id", "run_id", "task_id", "map_index", "cluster"):
         value = getattr(wanted, name)
         if value is not None:
             query = query.where(getattr(JobRow, name) == value)
     return query.where(JobRow.state.in_(wanted.states)) if wanted.states else query
+
+
+def named(tx: Transaction, name: str) -> Plain | None:
+    """Return (id, name, dag_id) of the newest job with this name or title, None if there is none."""
+    query = select(JobRow.id, JobRow.name, JobRow.dag_id).where(or_(JobRow.name == name, JobRow.title == name))
+    found = tx.session.execute(query.order_by(JobRow.id.desc()).limit(1)).first()
+    return tuple(found) if found is not None else None
 
 
 def names_outside(tx: Transaction, dags: Collection[str], words: Collection[str]) -> set[str]:
@@ -100,7 +108,7 @@ def newest_outputs(tx: Transaction, job_id: int, limit: int) -> list[OutputRow]:
 def jobs_since(tx: Transaction, dags: Collection[str], cluster: str, since: datetime, limit: int) -> list[Plain]:
     """Return (id, name, title, state) of the newest jobs of a cluster that are live or ended after ``since``."""
     columns: tuple[Any, ...] = (JobRow.id, JobRow.name, JobRow.title, JobRow.state)
-    query = _chosen(select(*columns), dags, Wanted(cluster=cluster))
+    query = chosen(select(*columns), dags, Wanted(cluster=cluster))
     query = query.where(or_(JobRow.state.in_(LIVE), JobRow.ended_at >= since))
     return [tuple(row) for row in tx.session.execute(query.order_by(JobRow.id.desc()).limit(limit))]
 
@@ -118,7 +126,7 @@ def generations_since(tx: Transaction, job_ids: Iterable[int], since: datetime, 
 def waiting_jobs(tx: Transaction, dags: Collection[str], cluster: str, limit: int) -> list[Plain]:
     """Return (name, title, state, priority, queued_at, reason) of jobs that wait, in the order of their minimums."""
     columns = (JobRow.name, JobRow.title, JobRow.state, JobRow.priority, JobRow.queued_at, JobRow.reason)
-    query = _chosen(select(*columns), dags, Wanted(cluster=cluster, states=("queued", "paused")))
+    query = chosen(select(*columns), dags, Wanted(cluster=cluster, states=("queued", "paused")))
     order = (JobRow.state != "paused", JobRow.priority.desc(), JobRow.queued_at, JobRow.id)
     return [tuple(row) for row in tx.session.execute(query.order_by(*order).limit(limit))]
 
@@ -150,7 +158,7 @@ def states_of(tx: Transaction, dags: Collection[str]) -> dict[str, int]:
 
 def with_deadline(tx: Transaction, dags: Collection[str], limit: int) -> list[JobRow]:
     """Return live jobs of ``dags`` that have a deadline, the earliest first."""
-    query = _chosen(select(JobRow), dags, Wanted(states=LIVE)).where(JobRow.deadline.is_not(None))
+    query = chosen(select(JobRow), dags, Wanted(states=LIVE)).where(JobRow.deadline.is_not(None))
     return list(tx.session.scalars(query.order_by(JobRow.deadline).limit(limit)))
 
 

@@ -260,7 +260,7 @@ def test_a_value_that_the_database_refuses_is_no_fault_of_the_database(postgres_
     "harm",
     [
         pytest.param("drop table optimus_jobs cascade", id="a table"),
-        pytest.param("alter table optimus_jobs drop column title", id="a column"),
+        pytest.param("alter table optimus_jobs drop column deployment", id="a column"),
     ],
 )
 def test_what_has_gone_from_the_database_is_its_own_fault(store, harm):

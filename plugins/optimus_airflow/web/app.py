@@ -1,7 +1,9 @@
 """The API behind the page. Each route asks Airflow for the user and for his right to the DAG; only scripts are open."""
 
 import hashlib
+import json
 import pathlib
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -29,11 +31,11 @@ from optimus_airflow.web.schemas import (
     WhatIf,
 )
 from optimus_core.engine import views
-from optimus_core.engine.cluster_view import cluster_view, round_view, summary
+from optimus_core.engine.cluster_view import cluster_view, nodes_of, round_view, summary
 from optimus_core.engine.what_if import Change
 from optimus_core.engine.what_if import what_if as compare
 from optimus_core.errors import OptimusError, StoreError
-from optimus_core.store import LIVE, is_unreachable
+from optimus_core.store import LIVE, Transaction, changes, is_unreachable
 from optimus_core.store.views import Wanted
 
 BUNDLE = pathlib.Path(__file__).parents[1] / "ui" / "bundle" / "optimus.js"
@@ -81,8 +83,9 @@ def bundle() -> FileResponse:
 
 def job_page(name: str, user: GetUserDep) -> HTMLResponse:
     """One job as a plain page."""
-    report = readable_job(name, user)
-    told = _told_to(user, {"reason": report.reason, "history": opened().history(report.id)})
+    engine, found = opened(), readable_job(name, user)
+    report = engine.job_by_id(found.id)
+    told = _told_to(readable_dags(user), {"reason": report.reason, "history": engine.history(found.id)})
     return HTMLResponse(page.job_page(replace(report, reason=told["reason"]), told["history"]), headers=page.HEADERS)
 
 
@@ -100,8 +103,11 @@ def list_jobs(
 ) -> Response:
     """Jobs of DAGs that the user may read, newest first."""
     wanted = Wanted(dag_id, run_id, task_id, map_index, cluster, LIVE if live else ())
-    found = views.list_jobs(opened().ctx, readable_dags(user), wanted, before=before, limit=limit)
-    return _answer(request, user, JobsPage(**found))
+    ctx, dags = opened().ctx, readable_dags(user)
+    mark = _mark(lambda tx: changes.of_page(tx, dags, wanted, before=before, limit=limit))
+    return _answer(
+        request, dags, mark, lambda: JobsPage(**views.list_jobs(ctx, dags, wanted, before=before, limit=limit))
+    )
 
 
 def job_detail(
@@ -113,35 +119,52 @@ def job_detail(
     events: Annotated[int, Query(ge=0, le=1000)] = 500,
 ) -> Response:
     """Everything of one job."""
-    report = readable_job(name, user)
-    found = views.job_detail(opened().ctx, report.id, points=points, events_after=events_after, events=events)
-    return _answer(request, user, JobDetail(**found, editable=may(user, "PUT", report.dag_id)))
+    ctx, found = opened().ctx, readable_job(name, user)
+    editable = may(user, "PUT", found.dag_id)
+
+    def make() -> JobDetail:
+        detail = views.job_detail(ctx, found.id, points=points, events_after=events_after, events=events)
+        return JobDetail(**detail, editable=editable)
+
+    mark = _mark(lambda tx: changes.of_job(tx, found.id))
+    return _answer(request, readable_dags(user), [found.id, editable, mark], make)
 
 
 def counts(request: Request, user: GetUserDep) -> Response:
     """How many live jobs there are, in one line."""
-    return _answer(request, user, Counts(**summary(opened().ctx, readable_dags(user))))
+    ctx, dags = opened().ctx, readable_dags(user)
+    return _answer(request, dags, _mark(lambda tx: changes.of_counts(tx, dags)), lambda: Counts(**summary(ctx, dags)))
 
 
 def cluster_detail(
     cluster: str, request: Request, user: GetUserDep, hours: Annotated[int, Query(ge=1, le=168)] = 6
 ) -> Response:
     """A cluster's nodes and queue, and the sizes over the last hours of the jobs that the user may read."""
-    found = cluster_view(opened().ctx, cluster, readable_dags(user), hours=hours)
-    return _answer(request, user, ClusterView(**found, may_rebalance=beat.may_start(user)))
+    ctx, dags, rebalances = opened().ctx, readable_dags(user), beat.may_start(user)
+    seen = nodes_of(ctx, cluster)
+    mark = [seen, rebalances, _mark(lambda tx: changes.of_cluster(tx, cluster))]
+    return _answer(
+        request,
+        dags,
+        mark,
+        lambda: ClusterView(**cluster_view(ctx, cluster, dags, seen, hours=hours), may_rebalance=rebalances),
+    )
 
 
 def round_detail(
     cluster: str, round_id: Annotated[int, Path(ge=0, lt=2**31)], request: Request, user: GetUserDep
 ) -> Response:
     """What a round changed, and what it would have changed but for the cost."""
-    return _answer(request, user, RoundView(**round_view(opened().ctx, cluster, round_id, readable_dags(user))))
+    dags = readable_dags(user)
+    found = RoundView(**round_view(opened().ctx, cluster, round_id, dags))
+    return _answer(request, dags, found.model_dump(), lambda: found)
 
 
 def what_if(cluster: str, change: WhatIf, user: GetUserDep) -> list[Comparison]:
     """The plan that would result beside the present one; changes nothing."""
-    found = compare(opened().ctx, cluster, readable_dags(user), Change(**change.model_dump()))
-    return _told_to(user, [Comparison(**each) for each in found])
+    dags = readable_dags(user)
+    found = compare(opened().ctx, cluster, dags, Change(**change.model_dump()))
+    return _told_to(dags, [Comparison(**each) for each in found])
 
 
 def rebalance(user: GetUserDep) -> Started:
@@ -166,20 +189,29 @@ def unpin(name: str, user: GetUserDep) -> Job:
 
 
 def _job(user: Any, report: Any) -> Job:
-    return _told_to(user, Job(**report.to_dict()))
+    return _told_to(readable_dags(user), Job(**report.to_dict()))
 
 
-def _told_to(user: Any, answer: Any) -> Any:
-    return discreet(opened(), readable_dags(user), answer)
+def _told_to(dags: set[str], answer: Any) -> Any:
+    return discreet(opened(), dags, answer)
 
 
-def _answer(request: Request, user: Any, body: BaseModel) -> Response:
-    """Return ``body``, or nothing but 304 if the asker has it already."""
-    text = _told_to(user, body).model_dump_json()
-    tag = f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+def _mark(read: Callable[[Transaction], Any]) -> Any:
+    with opened().store.transaction() as tx:
+        return read(tx)
+
+
+def _answer(request: Request, dags: set[str], mark: Any, make: Callable[[], BaseModel]) -> Response:
+    """Return what ``make`` makes for a reader of ``dags``, or nothing but 304 if the asker has it already.
+
+    ``mark`` is read before it, and differs as soon as the answer would: an older mark on a newer answer is harmless.
+    """
+    shown = json.dumps([request.url.path, request.url.query, sorted(dags), mark], default=str)
+    tag = f'W/"{hashlib.sha256(shown.encode()).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
+    text = _told_to(dags, make()).model_dump_json()
     return Response(text, media_type="application/json", headers=headers)
 
 

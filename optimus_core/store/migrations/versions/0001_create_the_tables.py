@@ -81,6 +81,7 @@ def upgrade() -> None:
     with op.batch_alter_table('optimus_jobs', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_optimus_jobs_cluster'), ['cluster'], unique=False)
         batch_op.create_index(batch_op.f('ix_optimus_jobs_state'), ['state'], unique=False)
+        batch_op.create_index(batch_op.f('ix_optimus_jobs_title'), ['title'], unique=False)
         batch_op.create_index(batch_op.f('ix_optimus_jobs_workload'), ['workload'], unique=False)
 
     op.create_table('optimus_meta',
@@ -226,6 +227,7 @@ def downgrade() -> None:
     op.drop_table('optimus_meta')
     with op.batch_alter_table('optimus_jobs', schema=None) as batch_op:
         batch_op.drop_index(batch_op.f('ix_optimus_jobs_workload'))
+        batch_op.drop_index(batch_op.f('ix_optimus_jobs_title'))
         batch_op.drop_index(batch_op.f('ix_optimus_jobs_state'))
         batch_op.drop_index(batch_op.f('ix_optimus_jobs_cluster'))
 
