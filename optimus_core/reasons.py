@@ -169,7 +169,8 @@ TEMPLATES: Mapping[ReasonCode, str] = {
     ReasonCode.NODE_TAKEN: "Others took its place[ on node {node}] before it could start[: needs {needed}]"
     "[, free are {free}][ ({message})]",
     ReasonCode.REFUSED_FOR_NOW: "Waits, since the cluster has no place for it now[: {message}]",
-    ReasonCode.REFUSED: "Refused by the cluster[: {message}]",
+    ReasonCode.REFUSED: "Refused by the cluster[: {message}]"
+    "[; its memory had grown to {grown:short} times what was asked for, after it ran out]",
     ReasonCode.LOST: f"Lost{_REPLICA}[ on node {{node}}][: {{message}}]{_COUNTED}",
     ReasonCode.NODE_LOST: "Node[ {node}] is lost[ for {seconds:time}]" + _COUNTED,
     ReasonCode.EVICTED: f"Evicted{_REPLICA}[ from node {{node}}][ ({{cluster_reason}})][: {{message}}]{_COUNTED}",

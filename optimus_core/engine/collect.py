@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from optimus_core.cluster.base import CheckpointPlace, Cluster, Output, Replica, Role
 from optimus_core.engine.context import Context
 from optimus_core.engine.launch import checkpoint_folder, checkpoint_place, job_of
+from optimus_core.engine.memory import remember as remember_memory
 from optimus_core.engine.reader import Reader, Reading
 from optimus_core.engine.stopping import is_met
 from optimus_core.errors import ClusterUnavailable, SpecificationError
@@ -232,6 +233,7 @@ def _keep_progress(
         generation.first_step = reading.steps[0]
         generation.first_step_at = tx.now
         _measure_restart(tx, owner, generation)
+        remember_memory(tx, owner, spec)
     if owner.step is None or step > owner.step:
         owner.step_at = tx.now
     owner.step, generation.last_step = step, step

@@ -12,6 +12,7 @@ from optimus_core.engine import pausing
 from optimus_core.engine.collect import loss_points
 from optimus_core.engine.context import Context
 from optimus_core.engine.launch import job_of
+from optimus_core.engine.memory import grow
 from optimus_core.engine.result import result_of
 from optimus_core.engine.verdict import MISSING, Verdict
 from optimus_core.reasons import ReasonCode
@@ -153,15 +154,15 @@ def _retry_or_give_up(
     hopeless = kind in _UNRETRIED or (kind == "user_error" and row.first_step is None)
     if hopeless or used["used"] > job_of(owner).retries:
         owner.state, owner.verdict = "stopping", "failed"
-        owner.cause = {
-            "code": kind,
-            "numbers": cause["numbers"] | {"retries_used": used["used"] - 1, **_attempts(used)},
-        }
+        numbers = cause["numbers"] | {"retries_used": used["used"] - 1, **_attempts(used)}
+        if owner.memory_factor > 1:
+            numbers["grown"] = owner.memory_factor
+        owner.cause = {"code": kind, "numbers": numbers}
         tx.record(owner, "stopping", row.number, code=kind)
     else:
         _requeue(ctx, tx, owner, kind, used["used"])
     if kind == "oom":
-        _grow_memory(ctx, tx, owner)
+        grow(ctx.settings, tx, owner)
     tx.revise(owner.cluster)
 
 
@@ -196,13 +197,6 @@ def _requeue(ctx: Context, tx: Transaction, owner: JobRow, kind: str, used: int)
         if generation.state == "wanted":
             generation.state, generation.gone_at = "superseded", tx.now
     tx.record(owner, "retried", None, failure=kind, retry=used, seconds=delay)
-
-
-def _grow_memory(ctx: Context, tx: Transaction, owner: JobRow) -> None:
-    settings = ctx.settings
-    owner.memory_factor = min(owner.memory_factor * settings.memory_growth, settings.memory_cap_factor)
-    tx.workload(owner.workload).memory_factor = owner.memory_factor
-    tx.record(owner, "memory_grown", None, factor=owner.memory_factor)
 
 
 def settle(ctx: Context, job: JobRow, generation: GenerationRow) -> None:

@@ -17,6 +17,7 @@ from optimus_core.engine.ceiling import ceiling_check
 from optimus_core.engine.context import Context
 from optimus_core.engine.identity import Identity
 from optimus_core.engine.launch import added_to, needs_of, trial_specs
+from optimus_core.engine.memory import remembered_factor
 from optimus_core.errors import SpecificationError
 from optimus_core.job import TrainingJob, capacity_check
 from optimus_core.pools import pool_of
@@ -150,6 +151,7 @@ def _taken_by(
 
 
 def _create(tx: Transaction, job: TrainingJob, identity: Identity, try_number: int, token: str, cluster: str) -> JobRow:
+    workload = job.workload or identity.workload
     row = JobRow(
         key=identity.key,
         name=identity.label,
@@ -160,7 +162,7 @@ def _create(tx: Transaction, job: TrainingJob, identity: Identity, try_number: i
         run_id=identity.run_id,
         task_id=identity.task_id,
         map_index=identity.map_index if identity.task_id is not None else None,
-        workload=job.workload or identity.workload,
+        workload=workload,
         state="queued",
         attempt=1,
         lineage=1,
@@ -172,13 +174,10 @@ def _create(tx: Transaction, job: TrainingJob, identity: Identity, try_number: i
         deadline=job.deadline,
         wanted=0,
         retries={},
-        memory_factor=1.0,
+        memory_factor=remembered_factor(tx.peek_workload(workload), job),
         created_at=tx.now,
         queued_at=tx.now,
     )
-    known = tx.peek_workload(row.workload)
-    if known is not None:
-        row.memory_factor = known.memory_factor
     tx.add(row)
     tx.record(row, "queued", action=Action.CREATED.value)
     return row
@@ -208,6 +207,7 @@ def _next_attempt(tx: Transaction, row: JobRow, job: TrainingJob, try_number: in
     row.specification, row.specification_hash = job.to_dict(), job.specification_hash
     row.priority, row.deadline = job.priority, job.deadline
     row.retries, row.not_before, row.ended_at, row.reason = {}, None, None, None
+    row.memory_factor = remembered_factor(tx.peek_workload(row.workload), job)
     row.wanted, row.queued_at, row.started_at = 0, tx.now, None
     if scratch:
         start_from_scratch(tx, row)

@@ -223,7 +223,8 @@ class WorkloadRow(Base):
     curve: Mapped[dict[str, Any] | None]
     total_steps: Mapped[float | None]
     restart_seconds: Mapped[float | None]
-    memory_factor: Mapped[float] = mapped_column(default=1.0)
+    memory: Mapped[dict[str, Any] | None]
+    """Bytes by role that a replica had to be given after it ran out: ``{"worker": 100663296}``."""
     runs: Mapped[int] = mapped_column(default=0)
     updated_at: Mapped[datetime]
 

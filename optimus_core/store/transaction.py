@@ -306,7 +306,7 @@ class Transaction:
         """Return what is known of a workload, made empty if it is new."""
         row = self.session.get(WorkloadRow, name)
         if row is None:
-            row = WorkloadRow(name=name, memory_factor=1.0, runs=0, updated_at=self.now)
+            row = WorkloadRow(name=name, runs=0, updated_at=self.now)
             self.session.add(row)
             self.session.flush()
         return row

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
 import pytest
 
 from tests.cluster.testbed import PYTHON_IMAGE
@@ -76,19 +74,36 @@ def test_a_script_that_fails_before_its_first_step_fails_its_job_at_once_with_it
     driver.drive(to=lambda: pods() == [])
 
 
+HOG = """
+import optimus_train
+optimus_train.report(1, 1.0)
+hog = bytearray(100 << 20)
+hog[::4096] = b"x" * len(hog[::4096])
+optimus_train.report(2, 0.5)
+"""
+"""A training that needs more than 100 MiB after its first step."""
+
+
 def test_memory_that_ran_out_grows_for_the_next_try(driver, make_job):
-    code = textwrap.dedent("""
-        import optimus_train
-        optimus_train.report(1, 1.0)
-        hog = bytearray(100 << 20)
-        hog[::4096] = b"x" * len(hog[::4096])
-        optimus_train.report(2, 0.5)
-    """)
-    made = driver.submit(make_job(command=["python3", "-u", "-c", code]))
+    made = driver.submit(make_job(command=["python3", "-u", "-c", HOG]))
     report = driver.drive(made.job_id, to=lambda: (found := driver.report(made.job_id)).final and found, seconds=90)
     assert report.state == "succeeded", report.reason
     assert set(failures(driver, made.job_id)) == {"oom"}
     assert driver.events(made.job_id, "memory_grown")
+
+
+def test_memory_that_may_not_grow_any_more_ends_the_job_with_the_limit_ranges_words(
+    driver, make_job, core, namespace, pods
+):
+    most = {"limits": [{"type": "Container", "max": {"memory": "80Mi"}}]}
+    core.create_namespaced_limit_range(namespace, {"metadata": {"name": "most"}, "spec": most})
+    made = driver.submit(make_job(command=["python3", "-u", "-c", HOG]))
+    report = driver.drive(made.job_id, to=lambda: (found := driver.report(made.job_id)).final and found, seconds=90)
+    assert (report.state, report.reason_code) == ("failed", "refused")
+    assert "80Mi" in report.reason
+    assert "1.5 times what was asked for, after it ran out" in report.reason
+    assert failures(driver, made.job_id)[:2] == ["oom", "refused"]
+    driver.drive(to=lambda: pods() == [])
 
 
 def test_an_image_that_is_not_there_fails_the_job_in_its_start_time_with_the_clusters_words(driver, make_job):

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cluster.others import full_nodes
 from tests.cluster.testbed import PYTHON_IMAGE
+from tests.conftest import until
 
 SLEEP = {"name": "late", "image": PYTHON_IMAGE, "command": ["sleep", "600"]}
 
@@ -23,7 +24,7 @@ def in_state(driver, make_job, core, namespace):
             if state == "starting":
                 more["pod"] = {"spec": {"initContainers": [SLEEP]}}
             if state == "queued":
-                room.enter_context(full_nodes(core, namespace))
+                room.enter_context(full_nodes(core, "default"))
             job = make_job(workers=(1, 2 if state == "resizing" else 1), STEPS=100_000, SAVE_EVERY=5, **more)
             made = driver.submit(job)
             if state == "resizing":
@@ -92,3 +93,18 @@ def test_cleared_or_retried_it_runs_anew_once_from_its_checkpoint(driver, in_sta
 def _newest_of(driver, job_id, attempt):
     of_attempt = [each for each in driver.generations(job_id) if each["attempt"] == attempt]
     return of_attempt[-1] if of_attempt else {"first_step": None}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_its_namespace_deleted_it_ends_in_a_true_state_and_nothing_is_left(
+    driver, in_state, core, namespace, pods, state
+):
+    _, made, room = in_state(state)
+    core.delete_namespace(namespace)
+    room.close()
+    report = driver.to_end(made.job_id)
+    assert report.state == ("stopped" if state == "stopping" else "failed")
+    if report.state == "failed":
+        assert namespace in report.reason
+    until(lambda: pods() == [], 60)
+    assert driver.alive() == []
