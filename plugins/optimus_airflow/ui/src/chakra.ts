@@ -6,6 +6,6 @@ type Parts = Record<string, Any>;
 
 const host = (globalThis as unknown as { ChakraUI: Record<string, unknown> }).ChakraUI;
 
-export const { Alert, Badge, Box, Button, Code, Flex, Heading, HStack, Input, NativeSelect, Spinner, Table, Text } =
-  host as unknown as Record<"Badge" | "Box" | "Button" | "Code" | "Flex" | "Heading" | "HStack" | "Input" | "Spinner" | "Text", Any> &
+export const { Alert, Badge, Box, Button, Code, Flex, Grid, Heading, HStack, Input, NativeSelect, Spinner, Table, Text } =
+  host as unknown as Record<"Badge" | "Box" | "Button" | "Code" | "Flex" | "Grid" | "Heading" | "HStack" | "Input" | "Spinner" | "Text", Any> &
     Record<"Alert" | "NativeSelect" | "Table", Parts>;

@@ -1,68 +1,93 @@
 // A job's charts; everything that is drawn was reckoned on the server.
-import type { ReactNode } from "react";
-
-import type { Charts, Pair, Row, Series } from "./api";
-import { Box, Text } from "./chakra";
-import { duration, inBox } from "./format";
-
-const WIDTH = 600;
-const HEIGHT = 160;
-
-const Picture = ({ told, children }: { told: string; children: ReactNode }) => (
-  <Box my={2}>
-    <svg viewBox={`-4 -4 ${WIDTH + 8} ${HEIGHT + 8}`} width="100%" style={{ maxWidth: 720 }} role="img" aria-label={told}>{children}</svg>
-    <Text fontSize="sm" color="fg.muted">{told}</Text>
-  </Box>
-);
+import type { Charts, Row, Series } from "./api";
+import { Box, Grid, Text } from "./chakra";
+import { clock, duration, number } from "./format";
+import { areaOf, lineOf, Plot } from "./plot";
+import { lineIn, type Pair, scaleOf } from "./scale";
 
 const known = (value: number | null | undefined): value is number => value !== null && value !== undefined;
 const pairs = (rows: Row[], column: number): Pair[] => rows.map((row): Pair => [row[0] ?? 0, row[column] ?? 0]);
+const xs = (points: Pair[]) => points.map(([x]) => x);
+const ys = (points: Pair[]) => points.map(([, y]) => y);
+
+const ending = ({ never, end: [end, soonest, latest] }: NonNullable<Charts["curve"]>): string => {
+  if (never) return "at this pace it never ends";
+  if (!known(end)) return "the end can't be known yet";
+  const range = known(soonest) && known(latest) && soonest < latest ? ` (${Math.round(soonest)} to ${Math.round(latest)})` : "";
+  return `predicted to end at step ${Math.round(end)}${range}`;
+};
 
 /** The loss as seen, its fit with the 80 % band, earlier runs behind it, the predicted end and the loss that ends it. */
 export const LossChart = ({ charts, seen }: { charts: Charts; seen: Series }) => {
   const { curve, earlier } = charts;
   if (curve === null) return null;
-  const [low, high] = [pairs(curve.rows, 2), pairs(curve.rows, 3)];
-  const line = inBox([...seen.points, ...pairs(curve.rows, 1), ...low.slice(1), ...high.slice(1)], WIDTH, HEIGHT);
-  const [end, soonest, latest] = curve.end;
-  const at = curve.never ? "at this pace it never ends"
-    : known(end) ? `predicted to end at step ${Math.round(end)}${known(soonest) && known(latest) && soonest < latest ? ` (${Math.round(soonest)} to ${Math.round(latest)})` : ""}`
-      : "the end can't be known yet";
+  const [fit, low, high] = [pairs(curve.rows, 1), pairs(curve.rows, 2), pairs(curve.rows, 3)];
+  const [end] = curve.end;
+  const across = scaleOf([...xs(seen.points), ...xs(fit)]);
+  const up = scaleOf([...ys(seen.points), ...ys(fit), ...(known(curve.threshold) ? [curve.threshold] : [])], true);
+  const line = lineIn(across, up);
+  const behind = earlier.length ? `, ${earlier.length === 1 ? "an earlier run" : `${earlier.length} earlier runs`} (dotted)` : "";
+  const told = `${seen.name}, fit (dashed) with its 80 % band${behind}; ${curve.criterion}; ${ending(curve)}`;
   return (
-    <Picture told={`${seen.name}, fit (dashed) with its 80 % band${earlier.length ? `, ${earlier.length} earlier runs (dotted)` : ""}; ${curve.criterion}; ${at}`}>
-      <path d={`${line(low)}${line([...high].reverse()).replace("M", "L")}Z`} fill="currentColor" opacity="0.12" />
-      {earlier.map((run, i) => <path key={i} d={line(run)} fill="none" stroke="currentColor" strokeDasharray="1 4" opacity="0.7" />)}
-      {known(curve.threshold) && <path d={line([[0, curve.threshold], [curve.rows.at(-1)?.[0] ?? 0, curve.threshold]])} stroke="currentColor" strokeDasharray="2 2" />}
-      {known(end) && <path d={line([[end, -Infinity], [end, Infinity]])} stroke="currentColor" strokeDasharray="8 3" />}
-      <path d={line(pairs(curve.rows, 1))} fill="none" stroke="currentColor" strokeDasharray="5 4" />
-      <path d={line(seen.points)} fill="none" stroke="currentColor" strokeWidth="1.5" />
-    </Picture>
+    <Plot told={told} across={{ scale: across, what: "step" }} up={{ scale: up, what: seen.name }}>
+      <path d={`${line(low)}${line([...high].reverse()).replace("M", "L")}Z`} style={areaOf("fit")} />
+      {earlier.map((run, i) => <path key={i} d={line(run)} style={lineOf("earlier", "1 4")} />)}
+      {known(curve.threshold) && <path d={line([[across.low, curve.threshold], [across.high, curve.threshold]])} style={lineOf("mark", "2 2")} />}
+      {known(end) && <path d={line([[end, -Infinity], [end, Infinity]])} style={lineOf("mark", "8 3")} />}
+      <path d={line(seen.points)} style={lineOf("seen")} />
+      <path d={line(fit)} style={lineOf("fit", "5 4")} />
+    </Plot>
   );
 };
 
+/** A series as it was seen, each number at its step. */
+export const Curve = ({ name, points }: { name: string; points: Pair[] }) => {
+  const [first, last] = [points[0], points.at(-1)];
+  if (first === undefined || last === undefined) return null;
+  const [across, up] = [scaleOf(xs(points)), scaleOf(ys(points), true)];
+  return (
+    <Plot told={`${name}: ${first[1].toPrecision(4)} at step ${first[0]}, ${last[1].toPrecision(4)} at step ${last[0]}`}
+      across={{ scale: across, what: "step" }} up={{ scale: up, what: name.slice(0, 60) }}>
+      <path d={lineIn(across, up)(points)} style={lineOf("seen")} />
+    </Plot>
+  );
+};
+
+type Size = { servers: number; workers: number };
+
 /** Speed by servers (down) and workers (across): darker is faster, a dot was measured, the frame is the size it has. */
-export const SpeedChart = ({ charts, measured, size }: {
-  charts: Charts; measured: { servers: number; workers: number }[]; size: { servers: number; workers: number };
-}) => {
+export const SpeedChart = ({ charts, measured, size }: { charts: Charts; measured: Size[]; size: Size }) => {
   const { speed } = charts;
   if (speed === null) return null;
   const most = Math.max(...speed.rows.map((row) => row[2] ?? 0), 1e-9);
-  const [wide, tall] = [WIDTH / speed.workers.length, Math.min(24, HEIGHT / speed.servers.length)];
-  const best = speed.rows.find((row) => row[2] === most) ?? [];
+  const [servers = 0, workers = 0] = speed.rows.find((row) => row[2] === most) ?? [];
+  const has = (sizes: Size[], row: Row) => sizes.some((each) => each.servers === row[0] && each.workers === row[1]);
+  const byServers = (speed.servers.at(-1) ?? 0) > 0;
+  const guessed = "No speed was seen yet; the usual shape is shown. ";
+  const told = `${speed.guessed ? guessed : ""}Workers ${speed.workers[0]} to ${speed.workers.at(-1)} across${byServers ? `, servers ${speed.servers[0]} to ${speed.servers.at(-1)} down` : ""}; `
+    + "darker is faster, a dot was measured, the frame is the present size. "
+    + `Fastest: ${servers ? `${servers} servers, ` : ""}${workers} workers${speed.guessed ? "" : `, ${most.toPrecision(3)} steps per second`}`;
   return (
-    <Picture told={`${speed.guessed ? "No speed was seen yet; the usual shape is shown. " : ""}Workers ${speed.workers[0]} to ${speed.workers.at(-1)} across${(speed.servers.at(-1) ?? 0) > 0 ? `, servers ${speed.servers[0]} to ${speed.servers.at(-1)} down` : ""}; darker is faster, a dot was measured, the frame is the present size. Fastest: ${best[0] ? `${best[0]} servers, ` : ""}${best[1]} workers${speed.guessed ? "" : `, ${most.toPrecision(3)} steps per second`}`}>
-      {speed.rows.map(([servers = 0, workers = 0, value = 0]) => {
-        const here = { x: speed.workers.indexOf(workers) * wide, y: speed.servers.indexOf(servers) * tall };
-        const was = measured.some((m) => m.servers === servers && m.workers === workers);
-        const now = size.servers === servers && size.workers === workers;
-        return (
-          <g key={`${servers} ${workers}`}>
-            <rect {...here} width={wide} height={tall} fill="currentColor" fillOpacity={(0.6 * value) / most} stroke="currentColor" strokeWidth={now ? 3 : 0.2} />
-            {was && <circle cx={here.x + wide / 2} cy={here.y + tall / 2} r="3" fill="currentColor" />}
-          </g>
-        );
-      })}
-    </Picture>
+    <Box my={2} maxW="720px">
+      <Grid role="img" aria-label={told} templateColumns={`auto repeat(${speed.workers.length}, minmax(0, 1fr))`} gap="1px" fontSize="xs" color="fg.muted" overflow="hidden">
+        {speed.servers.map((down) => [
+          <Box key={`${down}`} pr={1} whiteSpace="nowrap">{byServers ? `${down} srv` : ""}</Box>,
+          ...speed.workers.map((across) => {
+            const row = speed.rows.find((each) => each[0] === down && each[1] === across) ?? [down, across, 0];
+            return (
+              <div key={`${down} ${across}`} title={`${byServers ? `${down} servers, ` : ""}${across} workers: ${number(row[2] ?? 0)} steps per second`}
+                style={{ height: 22, textAlign: "center", color: "var(--chakra-colors-fg)", outline: has([size], row) ? "2px solid var(--chakra-colors-fg)" : "none", outlineOffset: -2,
+                  background: `color-mix(in srgb, var(--chakra-colors-blue-solid) ${Math.round((90 * (row[2] ?? 0)) / most)}%, transparent)` }}>
+                {has(measured, row) ? "●" : ""}
+              </div>
+            );
+          }),
+        ])}
+        <Box />
+        {speed.workers.map((across) => <Box key={across} textAlign="center" overflow="hidden">{across}</Box>)}
+      </Grid>
+      <Text fontSize="sm" color="fg.muted">{told}</Text>
+    </Box>
   );
 };
 
@@ -72,9 +97,12 @@ export const PredictionChart = ({ charts }: { charts: Charts }) => {
   const [first, last] = [ends[0], ends.at(-1)];
   if (first === undefined || last === undefined || ends.length < 2) return <Text color="fg.muted">Fewer than two predictions were made yet.</Text>;
   const moved = last[1] - first[1];
+  const [across, up] = [scaleOf(xs(ends)), scaleOf(ys(ends))];
+  const sides = ({ low, high }: { low: number; high: number }) => (low < high ? [low, high] : [low]);
+  const told = `The predicted end moved by ${duration(Math.abs(moved))} ${moved > 0 ? "later" : "earlier"} over ${ends.length} predictions; now ${new Date(last[1] * 1000).toLocaleString()}`;
   return (
-    <Picture told={`The predicted end moved by ${duration(Math.abs(moved))} ${moved > 0 ? "later" : "earlier"} over ${ends.length} predictions; now ${new Date(last[1] * 1000).toLocaleString()}`}>
-      <path d={inBox(ends, WIDTH, HEIGHT)(ends)} fill="none" stroke="currentColor" strokeWidth="1.5" />
-    </Picture>
+    <Plot told={told} across={{ scale: across, what: "time of the prediction", write: clock, at: sides(across) }} up={{ scale: up, what: "predicted end", write: clock, at: sides(up) }}>
+      <path d={lineIn(across, up)(ends)} style={lineOf("fit")} />
+    </Plot>
   );
 };

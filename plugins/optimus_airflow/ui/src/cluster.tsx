@@ -15,18 +15,17 @@ import { ClusterTimeline } from "./timeline";
 import { WhatIf } from "./whatif";
 
 type Change = (address: Record<string, string | null>, replace?: boolean) => void;
-type Show = (key: string, value: string | null) => void;
 const HOURS = ["1", "6", "24", "168"];
 
-const Jobs = ({ page, live, show }: { page: JobsPage; live: boolean; show: Show }) => (
+const Jobs = ({ page, live, change }: { page: JobsPage; live: boolean; change: Change }) => (
   <>
-    <Button size="xs" variant="outline" aria-pressed={!live} onClick={() => show("all", live ? "1" : null)}>
+    <Button size="xs" variant="outline" aria-pressed={!live} onClick={() => change({ all: live ? "1" : null })}>
       {live ? "Show ended jobs too" : "Show live jobs only"}
     </Button>
     <Rows
       head={["job", "state", "size", "ends in", "why"]}
       rows={page.jobs.map((j) => [
-        <Button key="b" size="xs" variant="plain" onClick={() => show("job", j.name)}>{j.title.slice(0, 120)}</Button>,
+        <Button key="b" size="xs" variant="plain" onClick={() => change({ job: j.name })}>{j.title.slice(0, 120)}</Button>,
         j.phase, size(j), `${duration(j.predicted_seconds)}${late(j.late_seconds)}`, j.reason.slice(0, 500),
       ])}
       empty="No job here. A task with OptimusTrainingOperator makes one."
@@ -35,11 +34,11 @@ const Jobs = ({ page, live, show }: { page: JobsPage; live: boolean; show: Show 
   </>
 );
 
-const Sizes = ({ view, hours, show }: { view: ClusterView; hours: number; show: Show }) => (
+const Sizes = ({ view, hours, change }: { view: ClusterView; hours: number; change: Change }) => (
   <>
     <HStack wrap="wrap">
       {HOURS.map((each) => (
-        <Button key={each} size="xs" variant="outline" aria-pressed={each === String(hours)} onClick={() => show("hours", each)}>
+        <Button key={each} size="xs" variant="outline" aria-pressed={each === String(hours)} onClick={() => change({ hours: each })}>
           last {duration(Number(each) * 3600)}
         </Button>
       ))}
@@ -53,14 +52,14 @@ const Sizes = ({ view, hours, show }: { view: ClusterView; hours: number; show: 
   </>
 );
 
-const Cluster = ({ cluster, query, change, show }: { cluster: string; query: URLSearchParams; change: Change; show: Show }) => {
+const Cluster = ({ cluster, query, change }: { cluster: string; query: URLSearchParams; change: Change }) => {
   const live = query.get("all") === null;
   const hours = HOURS.includes(query.get("hours") ?? "") ? Number(query.get("hours")) : 6;
   const view = usePolled<ClusterView>(`clusters/${encodeURIComponent(cluster)}?hours=${hours}`);
   const jobs = usePolled<JobsPage>(`jobs?cluster=${encodeURIComponent(cluster)}&live=${live}&limit=100`);
   return (
     <>
-      <Part title="Jobs"><Shown of={jobs}>{(page) => <Jobs page={page} live={live} show={show} />}</Shown></Part>
+      <Part title="Jobs"><Shown of={jobs}>{(page) => <Jobs page={page} live={live} change={change} />}</Shown></Part>
       <Shown of={view}>
         {(seen) => (
           <>
@@ -71,9 +70,9 @@ const Cluster = ({ cluster, query, change, show }: { cluster: string; query: URL
               <Nodes nodes={seen.nodes} />
             </Part>
             {seen.pools.length > 0 && <Part title="Pools"><Pools pools={seen.pools} /></Part>}
-            <Part title="Sizes over time"><Sizes view={seen} hours={hours} show={show} /></Part>
+            <Part title="Sizes over time"><Sizes view={seen} hours={hours} change={change} /></Part>
             <Part title="What if"><WhatIf key={cluster} cluster={cluster} nodes={seen.nodes} jobs={jobs.data?.jobs ?? []} query={query} change={(address) => change(address, true)} /></Part>
-            <Part title="Rounds"><Rounds view={seen} chosen={query.get("round")} choose={(id) => show("round", id)} /></Part>
+            <Part title="Rounds"><Rounds view={seen} chosen={query.get("round")} choose={(id) => change({ round: id })} /></Part>
           </>
         )}
       </Shown>
@@ -93,11 +92,10 @@ export const ClusterPage = () => {
       }
       return old;
     }, { replace });
-  const show: Show = (key, value) => change({ [key]: value });
   if (job !== null) {
     return (
       <Box p={4} id="optimus">
-        <Button size="sm" variant="outline" onClick={() => show("job", null)}>Back to the cluster</Button>
+        <Button size="sm" variant="outline" onClick={() => change({ job: null })}>Back to the cluster</Button>
         <JobView name={job} />
       </Box>
     );
@@ -117,7 +115,7 @@ export const ClusterPage = () => {
                   </NativeSelect.Field>
                 </NativeSelect.Root>
               )}
-              <Cluster cluster={cluster} query={query} change={change} show={show} />
+              <Cluster cluster={cluster} query={query} change={change} />
             </>
           );
         }}

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { amount, amounts, duration, inBox, late, path, size } from "./format";
+import { amount, amounts, duration, late, number, size } from "./format";
 
 test.each([
   [null, "unknown"],
@@ -8,7 +8,8 @@ test.each([
   [12.4, "12 s"],
   [600, "10 min"],
   [9000, "2.5 h"],
-  [259_200, "3.0 d"],
+  [3600, "1 h"],
+  [259_200, "3 d"],
 ])("%s seconds read as %s", (seconds, text) => expect(duration(seconds)).toBe(text));
 
 test("amounts have units", () => {
@@ -27,11 +28,9 @@ test.each([
 
 test("who is in time is not said to be late", () => expect([late(null), late(600)]).toEqual(["", ", 10 min late"]));
 
-test("a curve fills its box, and a flat one divides by nothing", () => {
-  expect(path([[0, 2], [10, 1]], 100, 50)).toBe("M0.0 0.0L100.0 50.0");
-  expect(path([[1, 5]], 100, 50)).toBe("M0.0 50.0");
-  expect(path([], 100, 50)).toBe("");
-});
-
-test("what lies outside the scale is cut at the edge of the box", () =>
-  expect(inBox([[0, 0], [10, 1]], 100, 50)([[5, -Infinity], [20, 9]])).toBe("M50.0 50.0L100.0 0.0"));
+test.each([
+  [0, "0"],
+  [0.25, "0.25"],
+  [20_000, "20K"],
+  [0.0002, "2e-4"],
+])("%s stands at the side of a chart as %s", (value, text) => expect(number(value)).toBe(text));

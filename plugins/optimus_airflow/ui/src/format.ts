@@ -2,8 +2,8 @@
 export const duration = (seconds: number | null | undefined): string => {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "unknown";
   if (seconds < 90) return `${Math.round(seconds)} s`;
-  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
-  return seconds < 172_800 ? `${(seconds / 3600).toFixed(1)} h` : `${(seconds / 86_400).toFixed(1)} d`;
+  if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
+  return seconds < 172_800 ? `${+(seconds / 3600).toFixed(1)} h` : `${+(seconds / 86_400).toFixed(1)} d`;
 };
 
 export const amount = (resource: string, value: number): string => {
@@ -23,18 +23,13 @@ export const late = (seconds: number | null | undefined): string => (seconds ? `
 export const size = (it: { servers: number; workers: number }): string =>
   [...(it.servers ? [count(it.servers, "server")] : []), count(it.workers, "worker")].join(", ");
 
+/** Returns the time of day of a moment in seconds since 1970, in the reader's zone. */
+export const clock = (seconds: number): string => new Date(seconds * 1000).toLocaleTimeString();
+
 export const moment = (iso: string): string => new Date(iso).toLocaleString();
 
-/** Returns what draws points as a path in a box that shows all of `scale`; what lies outside is cut at its edge. */
-export const inBox = (scale: [number, number][], width: number, height: number) => {
-  const xs = scale.map(([x]) => x);
-  const ys = scale.map(([, y]) => y);
-  const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-  const within = (share: number) => Math.min(1, Math.max(0, share));
-  return (points: [number, number][]): string =>
-    points
-      .map(([x, y], i) => `${i ? "L" : "M"}${(within((x - left) / (right - left || 1)) * width).toFixed(1)} ${(height - within((y - low) / (high - low || 1)) * height).toFixed(1)}`)
-      .join("");
-};
+const SHORT = new Intl.NumberFormat(undefined, { notation: "compact", maximumSignificantDigits: 3 });
+const TINY = 1e-3;
 
-export const path = (points: [number, number][], width: number, height: number): string => inBox(points, width, height)(points);
+/** Returns a number as it stands at the side of a chart. */
+export const number = (value: number): string => (value !== 0 && Math.abs(value) < TINY ? value.toExponential() : SHORT.format(value));

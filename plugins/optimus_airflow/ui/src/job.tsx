@@ -4,9 +4,9 @@ import { useSearchParams } from "react-router-dom";
 import { Actions } from "./actions";
 import { type Detail, type Job, type JobsPage, type Row, usePolled } from "./api";
 import { Badge, Box, Button, Code, Heading, HStack, Text } from "./chakra";
-import { LossChart, PredictionChart, SpeedChart } from "./charts";
+import { Curve, LossChart, PredictionChart, SpeedChart } from "./charts";
 import { duration, late, moment, size } from "./format";
-import { Curve, Note, Part, Rows, Shown } from "./parts";
+import { Note, Part, Rows, Shown } from "./parts";
 import { JobTimeline } from "./timeline";
 
 const FINAL = ["succeeded", "failed", "stopped"];
@@ -30,7 +30,7 @@ export const JobView = ({ name }: { name: string }) => {
     <Shown of={polled}>
       {(detail) => {
         const { job, estimate, charts } = detail;
-        const loss = detail.series.find((s) => s.name === charts.loss);
+        const loss = charts.curve === null ? undefined : detail.series.find((s) => s.name === charts.loss);
         return (
           <Box>
             <Heading as="h1" size="lg">{job.title.slice(0, 200)} <Badge>{job.phase}</Badge></Heading>
@@ -44,12 +44,12 @@ export const JobView = ({ name }: { name: string }) => {
             <Text>Used so far: {charts.replica_hours.toFixed(2)} replica-hours.{range(charts.finish)}</Text>
             <Actions detail={detail} again={polled.again} />
             <Part title="Loss and its prediction">
-              {loss && charts.curve ? <LossChart charts={charts} seen={loss} /> : <Text color="fg.muted">Too few losses were seen to fit a curve.</Text>}
+              {loss ? <LossChart charts={charts} seen={loss} /> : <Text color="fg.muted">Too few losses were seen to fit a curve.</Text>}
               <PredictionChart charts={charts} />
             </Part>
             <Part title="Metrics">
               {detail.series.length === 0 && <Text color="fg.muted">The job has reported none yet.</Text>}
-              {detail.series.map((s) => <Curve key={s.name} name={s.name} points={s.points} />)}
+              {detail.series.filter((s) => s !== loss).map((s) => <Curve key={s.name} name={s.name} points={s.points} />)}
             </Part>
             <Part title="Speed by size">
               <SpeedChart charts={charts} measured={detail.speeds} size={job} />

@@ -3,7 +3,6 @@ import type { ReactNode } from "react";
 
 import type { Polled } from "./api";
 import { Alert, Box, Heading, Spinner, Table, Text } from "./chakra";
-import { path } from "./format";
 
 const STALE_SECONDS = 60;
 
@@ -56,18 +55,3 @@ export const Rows = ({ head, rows, empty }: { head: string[]; rows: ReactNode[][
       </Table.Root>
     </Box>
   );
-
-export const Curve = ({ name, points }: { name: string; points: [number, number][] }) => {
-  const first = points[0];
-  const last = points[points.length - 1];
-  if (first === undefined || last === undefined) return null;
-  const told = `${name}: ${first[1].toPrecision(4)} at step ${first[0]}, ${last[1].toPrecision(4)} at step ${last[0]}`;
-  return (
-    <Box my={2}>
-      <svg viewBox="-4 -4 608 128" width="100%" style={{ maxWidth: 720 }} role="img" aria-label={told}>
-        <path d={path(points, 600, 120)} fill="none" stroke="currentColor" strokeWidth="1.5" />
-      </svg>
-      <Text fontSize="sm" color="fg.muted">{told}</Text>
-    </Box>
-  );
-};

@@ -24,16 +24,19 @@ export const WhatIf = ({ cluster, nodes, jobs, query, change }: {
 }) => {
   const choice = chosen(query);
   const { kind, target, value } = choice;
-  const [found, setFound] = useState<Comparison[] | string | null>(null);
+  const [answers, setAnswers] = useState<Record<string, Comparison[] | string>>({});
   const question = asked(kind, target, value);
-  const ask = () =>
-    void post<Comparison[]>(`clusters/${encodeURIComponent(cluster)}/what-if`, question)
-      .then(setFound, (error: Error) => setFound(error.message));
+  const key = JSON.stringify(question);
+  const found = answers[key]; // an answer that comes late is never shown under another question
+  const ask = () => {
+    const keep = (answer: Comparison[] | string) => setAnswers((old) => ({ ...old, [key]: answer }));
+    void post<Comparison[]>(`clusters/${encodeURIComponent(cluster)}/what-if`, question).then(keep, (error: Error) => keep(error.message));
+  };
   useEffect(() => {
     if (question !== null) ask(); // a link to a question shows its answer
   }, []);
   const choose = (next: Choice) => {
-    setFound(null);
+    setAnswers({});
     change(addressOf(next));
   };
   const known: [string, string][] = kind.endsWith("node") ? nodes.map(({ name }) => [name, name]) : jobs.map(({ name, title }) => [name, title.slice(0, 120)]);
