@@ -38,6 +38,16 @@ with DAG("crowded", schedule=None):
         grace_seconds=2,
     )
 
+with DAG("stopped", schedule=None):
+    OptimusTrainingOperator(
+        task_id="train",
+        command=[sys.executable, "-c", SCRIPT],
+        strategy=AllReduce(),
+        workers=Replicas(cpu="100m", memory="64Mi"),
+        grace_seconds=2,
+        retries=0,
+    )
+
 HOSTILE = r"""
 import json, sys, time
 import optimus_train

@@ -1,6 +1,6 @@
 // Opens one address of Airflow as a user and prints what a person would meet there, as one JSON object.
 // Usage: node look.mjs '{"url": ..., "token": ..., "theme": "light"|"dark", "width": 1280, "shot": path?, "wait": text?, "root": selector?,
-//   "answers": [[pattern of addresses, status or "never", body?], ...]?, "steps": [["select", label, option], ...]?}'
+//   "answers": [[pattern of addresses, status or "never" or "late", body?], ...]?, "steps": [["select", label, option], ...]?}'
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 
@@ -12,6 +12,7 @@ const root = asked.root ?? "#optimus";
 const args = ["--no-sandbox", "--disable-dev-shm-usage"];
 const packed = process.env.CHROMIUM ? null : (await import("@sparticuz/chromium")).default;
 const MOST_TABS = 200;
+const LATE_MILLISECONDS = 3000;
 
 /** Presses Tab until the focus, which has to be seen, is on something of that name. */
 const tabTo = async (page, name) => {
@@ -49,7 +50,12 @@ try {
   page.on("pageerror", (error) => errors.push(String(error)));
   page.on("dialog", (dialog) => ((alerts += 1), dialog.dismiss()));
   for (const [pattern, status, body] of asked.answers ?? [])
-    await page.route(pattern, (route) => (status === "never" ? undefined : route.fulfill({ status, json: body ?? {} })));
+    await page.route(pattern, async (route) => {
+      if (status === "never") return;
+      if (status !== "late") return route.fulfill({ status, json: body ?? {} });
+      await new Promise((done) => setTimeout(done, LATE_MILLISECONDS));
+      await route.continue();
+    });
   await page.goto(asked.url);
   await page.waitForSelector(root, { timeout: 60_000 });
   if (asked.wait) await page.getByText(asked.wait).first().waitFor({ timeout: 60_000 });
@@ -63,6 +69,7 @@ try {
     else if (what === "press") await page.keyboard.press(name);
     else if (what === "see") await page.locator("#optimus").getByText(name).first().waitFor();
     else if (what === "gone") await page.locator("#optimus").getByText(name).first().waitFor({ state: "hidden" });
+    else if (what === "answered") await page.waitForResponse(name);
     else if (what === "sign out") await context.clearCookies();
     else if (what === "offline") await page.route("**/optimus/api/**", (route) => route.abort());
     else throw new Error(`no such step: ${what}`);

@@ -9,7 +9,7 @@ from typing import Any
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 PICTURES = (
     "cluster-light-1280", "cluster-dark-390", "cluster-queue", "cluster-pools", "job-task-dark", "job-dag-light",
-    "job-drawn", "job-replicas",
+    "job-drawn", "job-replicas", "job-servers",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Two teams under the FAB auth manager, each with rights to its own DAG only, as the API answers them."""
+"""Two teams under the FAB auth manager, each with rights to its own DAG only: what the API and the page tell them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from optimus_core.job import AllReduce, Replicas, TrainingJob
 from optimus_core.settings import Settings
 from optimus_core.store import migrate
 from optimus_core.store.database import open_database
+from tests.page.seen import harmless
 
 HERE = Path(__file__).parent
 pytestmark = [pytest.mark.e2e, pytest.mark.smoke]
@@ -27,6 +28,8 @@ from airflow.providers.fab.auth_manager.cli_commands.utils import get_applicatio
 with get_application_builder() as builder:
     for user, role in json.loads(sys.argv[1]).items():
         made = builder.sm.add_role(role)
+        for resource in ("Website", "Plugins"):  # without the last, Airflow's UI shows no plugin to anybody but Op and Admin
+            builder.sm.add_permission_to_role(made, builder.sm.create_permission("can_read", resource))
         assert builder.sm.add_user(user, user, user, user + "@example.org", made, password=user)
     builder.sm.create_dag_specific_permissions()
 """
@@ -60,8 +63,8 @@ def jobs(engine: Engine) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def ask(engine: Engine, jobs: dict[str, str], real_airflow: Any) -> Iterator[Callable[..., httpx.Response]]:
-    """Asks the API of a real API server as a user, or as nobody."""
+def served(engine: Engine, jobs: dict[str, str], real_airflow: Any) -> Iterator[Any]:
+    """A real API server under the FAB auth manager, with a token of each user."""
     manager = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
     found = real_airflow.RealAirflow(engine.settings.home.parent, extra={"AIRFLOW__CORE__AUTH_MANAGER": manager})
     shutil.copy(HERE / "teams.py", found.dags)
@@ -70,14 +73,21 @@ def ask(engine: Engine, jobs: dict[str, str], real_airflow: Any) -> Iterator[Cal
         found.run("dags", "reserialize")
         found.python(ENROL, ROLES)
         found.start_parts("api-server")
-        bearers = {user: {"Authorization": f"Bearer {real_airflow.token(found.url, user, user)}"} for user in ROLES} | {
-            "nobody": {}
-        }
-        yield lambda user, method, path, body=None: httpx.request(
-            method, f"{found.url}/optimus/{path}", json=body, headers=bearers[user], timeout=60
-        )
+        found.tokens = {user: real_airflow.token(found.url, user, user) for user in ROLES}
+        yield found
     finally:
         found.stop()
+
+
+@pytest.fixture
+def ask(served: Any) -> Callable[..., httpx.Response]:
+    """Asks the API as a user, or as nobody."""
+
+    def ask(user: str, method: str, path: str, body: object = None) -> httpx.Response:
+        bearer = {"Authorization": f"Bearer {served.tokens[user]}"} if user in ROLES else {}
+        return httpx.request(method, f"{served.url}/optimus/{path}", json=body, headers=bearer, timeout=60)
+
+    return ask
 
 
 @pytest.mark.parametrize(
@@ -112,3 +122,24 @@ def test_nothing_that_a_user_is_told_names_the_other_teams_job(ask, jobs, user, 
 def test_only_who_may_edit_is_offered_actions(ask, jobs):
     offered = [ask(user, "GET", f"api/jobs/{jobs['team_a']}").json()["editable"] for user in ("ada", "rita")]
     assert offered == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("user", "told", "hidden"),
+    [
+        pytest.param("ada", "Pin workers", "no such job", id="who may edit is offered actions"),
+        pytest.param("rita", "History", "Actions", id="who may read is offered none"),
+        pytest.param("bob", "There is no such job, or you may not", "History", id="another team does not see it"),
+    ],
+)
+def test_the_page_of_a_job_shows_each_user_what_his_team_may(served, jobs, browse, user, told, hidden):
+    address = f"{served.url}/plugin/optimus?job={jobs['team_a']}"
+    seen = browse(url=address, token=served.tokens[user], wait=told)
+    assert hidden not in seen["text"]
+    assert harmless(seen)
+
+
+def test_the_cluster_shows_a_team_its_own_jobs_only(served, jobs, browse):
+    seen = browse(url=f"{served.url}/plugin/optimus", token=served.tokens["bob"], wait="team_b.train")
+    assert "team_a" not in seen["text"]
+    assert harmless(seen)

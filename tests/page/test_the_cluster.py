@@ -69,6 +69,34 @@ def test_what_if_in_the_browser_shows_the_other_plan(airflow, look, change, told
     assert again["wide"] <= 0
 
 
+@pytest.mark.parametrize(
+    ("what", "field", "value"),
+    [
+        pytest.param("another priority of", "Priority", "7", id="priority"),
+        pytest.param("another deadline of", "Deadline, in your zone", "2031-05-06T07:08", id="deadline"),
+    ],
+)
+def test_what_if_asks_for_a_value_and_its_address_keeps_it(look, what, field, value):
+    choice = [["select", "What would change", what], ["select", "Of which", "crowded.train"], ["fill", field, value]]
+    seen = look(PAGE, wait="Waits for room", steps=[*choice, ["click", "Compare"]], after="why, then")
+    assert "crowded.train" in answer_of(seen)
+    assert harmless(seen)
+    again = look(PAGE + "?" + seen["address"].split("?")[1], wait="why, then", theme="dark", width=390)
+    assert answer_of(again) == answer_of(seen)
+    assert harmless(again)
+    assert again["wide"] <= 0
+
+
+def test_an_answer_that_comes_late_is_not_shown_under_another_question(look):
+    first = [["select", "What would change", "a job withdrawn"], ["select", "Of which", "paged.train"]]
+    other = [["select", "Of which", "crowded.train"], ["answered", "**/what-if"]]
+    slow = [["**/what-if", "late"]]
+    seen = look(PAGE, wait="Waits for room", steps=[*first, ["click", "Compare"], *other], answers=slow)
+    assert "why, then" not in seen["text"]
+    back = look(PAGE, wait="Waits for room", steps=[*first, ["click", "Compare"]], answers=slow, after="why, then")
+    assert "gone" in answer_of(back)
+
+
 def answer_of(seen: dict[str, Any]) -> str:
     """Return what stands between the question and the rounds, without times to the end, which move."""
     told = seen["text"].split("What if")[1].split("Rounds")[0].split("why, then")[1]

@@ -71,7 +71,7 @@ export const SpeedChart = ({ charts, measured, size }: { charts: Charts; measure
     <Box my={2} maxW="720px">
       <Grid role="img" aria-label={told} templateColumns={`auto repeat(${speed.workers.length}, minmax(0, 1fr))`} gap="1px" fontSize="xs" color="fg.muted" overflow="hidden">
         {speed.servers.map((down) => [
-          <Box key={`${down}`} pr={1} whiteSpace="nowrap">{byServers ? `${down} srv` : ""}</Box>,
+          <Box key={`${down}`} pr={1} whiteSpace="nowrap">{byServers ? `${down} server${down === 1 ? "" : "s"}` : ""}</Box>,
           ...speed.workers.map((across) => {
             const row = speed.rows.find((each) => each[0] === down && each[1] === across) ?? [down, across, 0];
             return (

@@ -19,6 +19,11 @@ const Stale = ({ job }: { job: Job }) => {
   return <Note status="warning">Nobody has looked after this job for {duration(age)}. The rebalance DAG takes over such jobs; does Airflow's triggerer run?</Note>;
 };
 
+const ending = ({ state, predicted_seconds: left, late_seconds }: Job) => {
+  if (FINAL.includes(state)) return "";
+  return `${left === null ? "its end is not known yet" : `ends in ${duration(left)}`}${late(late_seconds)} · `;
+};
+
 const gain = (seconds: number | null | undefined) => (seconds ? `${duration(seconds)} sooner` : "no gain known");
 
 const range = (finish: Row | null) =>
@@ -31,14 +36,15 @@ export const JobView = ({ name }: { name: string }) => {
       {(detail) => {
         const { job, estimate, charts } = detail;
         const loss = charts.curve === null ? undefined : detail.series.find((s) => s.name === charts.loss);
+        const others = detail.series.filter((s) => s !== loss);
         return (
           <Box>
             <Heading as="h1" size="lg">{job.title.slice(0, 200)} <Badge>{job.phase}</Badge></Heading>
             <Text my={2}>{job.reason}</Text>
             <Stale job={job} />
             <Text>
-              {size(job)}{job.pinned && " (pinned)"} · step {job.step ?? "unknown"} · ends in {duration(job.predicted_seconds)}{late(job.late_seconds)} ·
-              attempt {job.attempt} · checkpoint at step {job.checkpoint_step ?? "none"}
+              {size(job)}{job.pinned && " (pinned)"} · {job.step === null ? "no step yet" : `step ${job.step}`} ·
+              {" "}{ending(job)}attempt {job.attempt} · {job.checkpoint_step === null ? "no checkpoint yet" : `checkpoint at step ${job.checkpoint_step}`}
             </Text>
             <Text>One more worker: {gain(estimate.seconds_saved_by_one_worker)}. One more server: {gain(estimate.seconds_saved_by_one_server)}.</Text>
             <Text>Used so far: {charts.replica_hours.toFixed(2)} replica-hours.{range(charts.finish)}</Text>
@@ -48,8 +54,8 @@ export const JobView = ({ name }: { name: string }) => {
               <PredictionChart charts={charts} />
             </Part>
             <Part title="Metrics">
-              {detail.series.length === 0 && <Text color="fg.muted">The job has reported none yet.</Text>}
-              {detail.series.filter((s) => s !== loss).map((s) => <Curve key={s.name} name={s.name} points={s.points} />)}
+              {others.length === 0 && <Text color="fg.muted">The job has reported none yet{loss && " but its loss"}.</Text>}
+              {others.map((s) => <Curve key={s.name} name={s.name} points={s.points} />)}
             </Part>
             <Part title="Speed by size">
               <SpeedChart charts={charts} measured={detail.speeds} size={job} />

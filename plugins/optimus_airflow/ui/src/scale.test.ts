@@ -11,8 +11,8 @@ test.each([
 ])("the scale of %o, logarithmic if it may be: %s", (values, mayLog, scale) => expect(scaleOf(values, mayLog)).toEqual(scale));
 
 test.each([
-  [{ low: 0, high: 100, log: false }, [0, 50, 100]],
-  [{ low: 13, high: 2014, log: false }, [1000, 2000]],
+  [{ low: 0, high: 100, log: false }, [0, 20, 40, 60, 80, 100]],
+  [{ low: 13, high: 2014, log: false }, [500, 1000, 1500, 2000]],
   [{ low: 0.14, high: 2.1, log: true }, [0.2, 0.5, 1, 2]],
   [{ low: 1e-6, high: 1, log: true }, [1e-6, 1e-4, 1e-2, 1]],
   [{ low: 3, high: 3, log: false }, [3]],

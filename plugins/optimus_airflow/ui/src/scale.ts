@@ -3,7 +3,7 @@ export type Pair = [number, number];
 export type Scale = { low: number; high: number; log: boolean };
 
 const LOG_FROM = 10; // values that differ by more than this factor are shown on a scale of logarithms
-const MOST_TICKS = 5;
+const MOST_TICKS = 6;
 
 /** Returns a scale that shows all finite values; by logarithms if `mayLog` and they are far apart and above zero. */
 export const scaleOf = (values: number[], mayLog = false): Scale => {
