@@ -40,7 +40,11 @@ def test_a_job_that_nobody_looks_after_says_for_how_long(look, told, theme):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_speeds_by_servers_and_workers_and_earlier_runs_are_drawn(look, told, width, theme):
-    drawn = told | {"charts": told["charts"] | CHARTS, "speeds": SPEEDS, "job": told["job"] | {"servers": 2, "workers": 4}}
+    drawn = told | {
+        "charts": told["charts"] | CHARTS,
+        "speeds": SPEEDS,
+        "job": told["job"] | {"servers": 2, "workers": 4},
+    }
     picture = shot("job-servers") if (width, theme) == (1280, "light") else {}
     seen = seen_as(look, drawn, width=width, theme=theme, wait="2 earlier runs (dotted)", **picture)
     assert "Workers 1 to 8 across, servers 1 to 4 down" in seen["text"]

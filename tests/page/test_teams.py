@@ -28,7 +28,7 @@ from airflow.providers.fab.auth_manager.cli_commands.utils import get_applicatio
 with get_application_builder() as builder:
     for user, role in json.loads(sys.argv[1]).items():
         made = builder.sm.add_role(role)
-        for resource in ("Website", "Plugins"):  # without the last, Airflow's UI shows no plugin to anybody but Op and Admin
+        for resource in ("Website", "Plugins"):  # who lacks the last is shown no plugin by Airflow
             builder.sm.add_permission_to_role(made, builder.sm.create_permission("can_read", resource))
         assert builder.sm.add_user(user, user, user, user + "@example.org", made, password=user)
     builder.sm.create_dag_specific_permissions()
