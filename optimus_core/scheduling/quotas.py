@@ -54,8 +54,19 @@ class Quotas:
     @cached_property
     def entitled(self) -> dict[str, Whole]:
         """What of its guarantee each pool can use."""
+        return self.entitled_by(self.useful)
+
+    @cached_property
+    def useful(self) -> dict[str, Whole]:
+        """What each job can use, by its name."""
         empty = Room([node.name for node in self._problem.nodes], self._problem.offers, len(self._problem.resources))
-        wanted = self._sum((row, _most_useful(row, empty)) for row in self._problem.rows)
+        return {row.name: np.array(row.demand(_most_useful(row, empty)), dtype=np.int64) for row in self._problem.rows}
+
+    def entitled_by(self, useful: Mapping[str, Whole]) -> dict[str, Whole]:
+        """Return what of its guarantee each pool can use if its jobs, by name, can use that."""
+        wanted = {name: self.none for name in self.names}
+        for row in self._problem.rows:
+            wanted[row.job.pool] = wanted[row.job.pool] + useful.get(row.name, self.none)
         return {name: np.minimum(self.guaranteed.get(name, self.none), wanted[name]) for name in self.names}
 
     def use(self, size: SizeOf) -> dict[str, Whole]:
@@ -93,6 +104,12 @@ class Quotas:
         own = self.guaranteed.get(row.job.pool)
         more = np.array(row.demand(row.floor), dtype=np.int64)
         return own is not None and _holds(use[row.job.pool] + more, more, own)
+
+    def may_borrow(self, use: Mapping[str, Whole], row: Row, more: Whole, entitled: Mapping[str, Whole]) -> bool:
+        """Say whether a row may have ``more`` beside ``use``, and beside what other pools can use of theirs."""
+        after = {**use, row.job.pool: use[row.job.pool] + more}
+        total = sum((np.maximum(after[name], entitled[name]) for name in self.names), self.none)
+        return self.is_below_ceiling(use, row, more) and _holds(total, more, self.capacity)
 
     def allows(self, use: Mapping[str, Whole], row: Row, without: Iterable[tuple[Row, Pair]]) -> bool:
         """Say whether the minimum of ``row`` is below its pool's ceiling beside ``use``, once others are paused."""
@@ -140,10 +157,7 @@ class Gate:
 
     def admits(self, row: Row) -> bool:
         """Say whether ``row`` may borrow its minimum: below the ceiling, and beside what others can use of theirs."""
-        quotas, more, pool = self._quotas, self._more(row), row.job.pool
-        used = self._used | {pool: self._used[pool] + more}
-        total = sum((np.maximum(used[name], quotas.entitled[name]) for name in quotas.names), quotas.none)
-        return quotas.is_below_ceiling(self._used, row, more) and _holds(total, more, quotas.capacity)
+        return self._quotas.may_borrow(self._used, row, self._more(row), self._quotas.entitled)
 
     def enter(self, row: Row) -> None:
         """Count the minimum of ``row``."""

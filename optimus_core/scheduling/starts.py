@@ -1,10 +1,12 @@
 """When jobs that wait for room are predicted to start: as the running ones end, in the order of the queue.
 
 A prediction, no promise: nobody arrives, who runs keeps its size, and who starts holds its minimum from then on. No
-pool is predicted to have more than its ceiling.
+pool is predicted to have more than its ceiling, nor to borrow what the jobs of another can use of their guarantee.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from optimus_core.reasons import ReasonCode
 from optimus_core.scheduling.placement import Room
@@ -71,17 +73,28 @@ class _Future:
         for row in problem.rows:
             self._room.take(row, self._seats[row.name])
         self._use = self._quotas.use(lambda row: self._sizes[row.name])
+        self._useful = dict(self._quotas.useful) if self._quotas else {}
 
     def end(self, row: Row) -> None:
         """Give back what a job holds."""
         self._room.give(row, self._seats[row.name])
         self._quotas.change(self._use, row, self._sizes[row.name], (0, 0))
+        self._useful.pop(row.name, None)
 
     def starts(self, row: Row) -> bool:
         """Start a job at its minimum, if there is room and its pool may have it; say whether."""
-        seats = self._room.place(row, row.floor) if self._quotas.allows(self._use, row, ()) else None
+        seats = self._room.place(row, row.floor) if self._may_have_its_minimum(row) else None
         if seats is None:
             return False
         self._room.take(row, seats)
         self._quotas.change(self._use, row, (0, 0), row.floor)
         return True
+
+    def _may_have_its_minimum(self, row: Row) -> bool:
+        """Say whether the pool of a job lets it in: within the guarantee, or borrowing what nobody else can use."""
+        if not self._quotas:
+            return True
+        more = np.array(row.demand(row.floor), dtype=np.int64)
+        if self._quotas.is_guaranteed(self._use, row):
+            return self._quotas.is_below_ceiling(self._use, row, more)
+        return self._quotas.may_borrow(self._use, row, more, self._quotas.entitled_by(self._useful))

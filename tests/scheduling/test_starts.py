@@ -58,6 +58,29 @@ def test_a_job_is_not_predicted_to_start_above_its_pools_ceiling():
     assert starts == {"waits": pytest.approx(ends["long"]), "after": pytest.approx(ends["short"])}
 
 
+def test_a_job_is_not_predicted_to_borrow_what_another_pool_can_use_of_its_guarantee():
+    """The node is full; what ends first is the owner's, who waits behind for as much as is guaranteed."""
+    jobs = [
+        pooled("short", "owner", seats=True, steps=100.0),
+        pooled("long", "borrower", seats=True, steps=1000.0),
+        pooled("waits", "borrower", arrived=1.0),
+        pooled("owns", "owner", arrived=2.0),
+    ]
+    snapshot = make_snapshot([make_node("a", cpu=4)], jobs)
+    owned = snapshot.model_copy(update={"pools": [Pool(name="owner", guaranteed={"cpu": 2000})]})
+    starts, ends = told(owned)
+    assert starts == {"owns": pytest.approx(ends["short"]), "waits": pytest.approx(ends["long"])}
+    starts, ends = told(snapshot)
+    assert starts == {"waits": pytest.approx(ends["short"]), "owns": pytest.approx(ends["long"])}
+
+
+def test_a_guarantee_that_no_job_can_use_any_more_is_predicted_to_be_lent():
+    jobs = [pooled("short", "owner", seats=True, steps=100.0), pooled("waits", "borrower", arrived=1.0)]
+    snapshot = make_snapshot([make_node("a", cpu=2)], jobs)
+    starts, ends = told(snapshot.model_copy(update={"pools": [Pool(name="owner", guaranteed={"cpu": 2000})]}))
+    assert starts == {"waits": pytest.approx(ends["short"])}
+
+
 @settings(deadline=None)
 @given(snapshots())
 def test_a_prediction_changes_nothing_but_what_is_told(snapshot):
