@@ -5,6 +5,7 @@ import type { Polled } from "./api";
 import { Alert, Box, Heading, Spinner, Table, Text } from "./chakra";
 
 const STALE_SECONDS = 60;
+const SENTENCE_FROM = 40;
 
 export const Note = ({ status, children }: { status: "error" | "warning" | "info"; children: ReactNode }) => (
   <Alert.Root status={status} my={2} role={status === "error" ? "alert" : "status"}>
@@ -40,6 +41,9 @@ export const Part = ({ title, children }: { title: string; children: ReactNode }
   </Box>
 );
 
+/** A sentence is not squeezed into a column of single words; the table scrolls. */
+const widthOf = (cell: ReactNode) => (typeof cell === "string" && cell.length > SENTENCE_FROM ? "16rem" : undefined);
+
 export const Rows = ({ head, rows, empty }: { head: string[]; rows: ReactNode[][]; empty: string }) =>
   rows.length === 0 ? <Text color="fg.muted">{empty}</Text> : (
     <Box overflowX="auto" tabIndex={0} role="region" aria-label={head.join(", ")}>
@@ -49,7 +53,7 @@ export const Rows = ({ head, rows, empty }: { head: string[]; rows: ReactNode[][
         </Table.Header>
         <Table.Body>
           {rows.map((row, i) => (
-            <Table.Row key={i}>{row.map((cell, j) => <Table.Cell key={j}>{cell}</Table.Cell>)}</Table.Row>
+            <Table.Row key={i}>{row.map((cell, j) => <Table.Cell key={j} minW={widthOf(cell)}>{cell}</Table.Cell>)}</Table.Row>
           ))}
         </Table.Body>
       </Table.Root>
